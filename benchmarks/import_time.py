@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
 
 from benchmarks.frame.lab import Lab, alternate
-from benchmarks.frame.libraries import OURS
 from benchmarks.frame.results import Row, within
 from benchmarks.frame.scenario import Figures
 
@@ -26,8 +26,6 @@ MODEL = "from pydantic import BaseModel\nclass Thing(BaseModel): name: str"
 
 
 def answer(lab: Lab) -> Iterator[Row]:
-    if lab.self_check:
-        return
     folder = lab.folder()
     found = alternate(_process(folder, IMPORT), _process(folder, "import pydantic"), ROUNDS)
     yield Row(IMPORT, found["seconds"], within(1.5), beside="import pydantic")
@@ -42,7 +40,7 @@ def _process(folder: Path, program: str) -> Callable[[], Figures]:
     """Return a function that runs a program in a new interpreter."""
     environment = {key: it for key, it in os.environ.items() if not key.startswith("PYTHON")}
     environment["PYTHONPYCACHEPREFIX"] = str(folder)
-    command = [str(OURS.python), "-c", program]
+    command = [sys.executable, "-c", program]
 
     def run() -> Figures:
         started = perf_counter()

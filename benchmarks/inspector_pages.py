@@ -109,8 +109,6 @@ _BARS: dict[str, Bar | None] = {
 
 
 def answer(lab: Lab) -> Iterator[Row]:
-    if lab.self_check:
-        return
     with Server("18", fsync=False) as server:
         path = lab.folder() / "messages.db"
         for kind, url, config in (

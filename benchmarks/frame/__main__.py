@@ -14,12 +14,10 @@ import time
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.frame.environments import ROOT
 from benchmarks.frame.lab import Lab
-from benchmarks.frame.libraries import PREDECESSOR, load_predecessor
 from benchmarks.frame.results import Row, table
 
 FOLDER = ROOT / "benchmarks"
@@ -28,12 +26,10 @@ FOLDER = ROOT / "benchmarks"
 def main() -> int:
     """Return 0, or 1 if a benchmark failed; the measured values do not affect the exit status."""
     options = _options()
-    if options.self_check and PREDECESSOR.source is not None:
-        load_predecessor(PREDECESSOR.source)
     print(_machine())
     answers: dict[str, list[Row]] = {}
     with _scratch() as scratch:
-        lab = Lab(scratch, self_check=options.self_check)
+        lab = Lab(scratch)
         crashed = [name for name in options.questions if not _ask(name, lab, answers)]
     _conclude(answers)
     if options.json:
@@ -61,14 +57,13 @@ def _ask(name: str, lab: Lab, answers: dict[str, list[Row]]) -> bool:
     started = time.perf_counter()
     try:
         question = importlib.import_module(f"benchmarks.{name}")
-        rows = question.answer(lab)
-        answers[name] = [replace(row, bar=None) if lab.self_check else row for row in rows]
+        answers[name] = list(question.answer(lab))
     except Exception:
         traceback.print_exc()
         return False
     title = (question.__doc__ or "").splitlines()[0]
     print(f"\n{name}: {title} ({time.perf_counter() - started:.0f} s)\n")
-    print(table(answers[name]) if answers[name] else "not asked in a self-check", flush=True)
+    print(table(answers[name]), flush=True)
     return True
 
 
@@ -99,11 +94,6 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks/run", description=__doc__)
     parser.add_argument("questions", nargs="*", metavar="question", help=", ".join(known))
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw numbers")
-    parser.add_argument(
-        "--self-check",
-        action="store_true",
-        help="put the predecessor on both sides: every ratio should be near 1",
-    )
     options = parser.parse_args()
     unknown = sorted(set(options.questions) - set(known))
     if unknown:

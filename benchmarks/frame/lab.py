@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.frame.libraries import OURS, PREDECESSOR, Library
 from benchmarks.frame.results import Pairs, Series
 from benchmarks.frame.scenario import Figures, Scenario
 from benchmarks.frame.workers import Worker
@@ -15,18 +15,16 @@ from benchmarks.frame.workers import Worker
 
 @dataclass(frozen=True)
 class Side:
-    """A scenario with its options, on the library or on the predecessor."""
+    """A scenario with its options."""
 
     scenario: type[Scenario]
     options: Mapping[str, object] = field(default_factory=dict)
-    predecessor: bool = False
 
 
 class Lab:
-    """Runs sides. In a self-check the predecessor takes the place of the library everywhere."""
+    """Runs sides, each in a process of its own."""
 
-    def __init__(self, scratch: Path, self_check: bool = False) -> None:
-        self.self_check = self_check
+    def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._folders = 0
         self._kept: dict[str, Path] = {}
@@ -47,7 +45,7 @@ class Lab:
     @contextmanager
     def worker(self, side: Side) -> Iterator[Worker]:
         """A new process with the side's scenario made and prepared."""
-        with Worker(self._library(side)) as worker:
+        with Worker(sys.executable) as worker:
             worker.make(side.scenario, self.folder(), side.options)
             yield worker
             worker.call("finish")
@@ -69,9 +67,6 @@ class Lab:
         with self.worker(side) as worker:
             figures: Figures = worker.call("measure")
             return figures
-
-    def _library(self, side: Side) -> Library:
-        return PREDECESSOR if side.predecessor or self.self_check else OURS
 
 
 def alternate(

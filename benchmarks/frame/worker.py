@@ -16,7 +16,6 @@ import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
-from benchmarks.frame.libraries import load_predecessor
 from benchmarks.frame.scenario import Scenario
 
 
@@ -61,14 +60,12 @@ def serve(requests: TextIO, replies: TextIO) -> None:
         print(json.dumps(reply), file=replies, flush=True)
 
 
-def main(source: str) -> None:
+def main() -> None:
     """Serve on the standard streams; the output of a scenario goes to the error stream."""
-    if source:
-        load_predecessor(Path(source))
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     serve(sys.stdin, replies)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

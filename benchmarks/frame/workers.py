@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks.frame.environments import ROOT
-from benchmarks.frame.libraries import Library
 from benchmarks.frame.scenario import Scenario
 
 DEADLINE = 900.0
@@ -23,10 +22,10 @@ class WorkerError(Exception):
 
 
 class Worker:
-    """A process that holds one library and one scenario."""
+    """A process that holds one scenario; `python` is the interpreter of its environment."""
 
-    def __init__(self, library: Library) -> None:
-        command = [str(library.python), "-m", "benchmarks.frame.worker", str(library.source or "")]
+    def __init__(self, python: str | Path) -> None:
+        command = [str(python), "-m", "benchmarks.frame.worker"]
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
-from benchmarks.frame import environments as frame
-from benchmarks.frame.environments import ROOT
+from benchmarks.frame.environments import ROOT, pip, renewed
 
 FOLDER = ROOT / ".venv-rivals"
 
@@ -60,6 +58,9 @@ LANGGRAPH = Environment(
         AIOSQLITE,
     ),
 )
+JAZZMINE_SAVER = Environment(
+    "jazzmine_saver", "JazzmineSaver", (*JAZZMINE.requirements, *LANGGRAPH.requirements)
+)
 LANGCHAIN = Environment(
     "langchain",
     "LangChain",
@@ -73,7 +74,16 @@ LLAMA_INDEX = Environment(
     "llama_index", "LlamaIndex", ("llama-index-core==0.14.25", SQLALCHEMY, ASYNCPG, AIOSQLITE)
 )
 
-ENVIRONMENTS = (JAZZMINE, OPENAI_AGENTS, LANGGRAPH, LANGCHAIN, AGNO, GOOGLE_ADK, LLAMA_INDEX)
+ENVIRONMENTS = (
+    JAZZMINE,
+    OPENAI_AGENTS,
+    LANGGRAPH,
+    JAZZMINE_SAVER,
+    LANGCHAIN,
+    AGNO,
+    GOOGLE_ADK,
+    LLAMA_INDEX,
+)
 
 
 def versions(environment: Environment) -> dict[str, str]:
@@ -86,16 +96,13 @@ def versions(environment: Environment) -> dict[str, str]:
 
 def make(environment: Environment) -> None:
     """Create an environment that is missing or out of date."""
-    project = (ROOT / "pyproject.toml").read_text() if environment is JAZZMINE else ""
-    stamp = frame._digest(sys.version, *environment.requirements, project)
-    FOLDER.mkdir(exist_ok=True)
-    if not frame._is_fresh(environment.folder, stamp):
-        frame._new_environment(environment.folder)
-        frame._pip(environment.folder, "install", *environment.requirements)
-        frame._seal(environment.folder, stamp)
+    is_ours = JAZZMINE.requirements[1] in environment.requirements
+    project = (ROOT / "pyproject.toml").read_text() if is_ours else ""
+    with renewed(environment.folder, *environment.requirements, project) as is_new:
+        if is_new:
+            pip(environment.folder, "install", *environment.requirements)
 
 
 if __name__ == "__main__":
-    frame.make_ours()
     for each in ENVIRONMENTS:
         make(each)

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.frame.environments import python_of
-from benchmarks.frame.libraries import Library
 from benchmarks.frame.workers import Worker
 from benchmarks.rivals.rivals import Rival
 
@@ -17,9 +16,8 @@ def processes(
     rival: Rival, count: int, *, own_clock: bool = False, python: Path | None = None
 ) -> Iterator[list[Worker]]:
     """Processes in the library's environment, or of another interpreter."""
-    library = Library(rival.name, python or python_of(rival.environment.folder))
     with ExitStack() as stack:
-        workers = [Worker(library) for _ in range(count)]
+        workers = [Worker(python or python_of(rival.environment.folder)) for _ in range(count)]
         for worker in workers:
             stack.enter_context(worker)
             worker.make(rival.adapter, Path("."), {"own_clock": own_clock})

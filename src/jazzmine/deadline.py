@@ -7,10 +7,23 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from time import monotonic
 
-__all__ = ["CALL_BEGAN", "Deadline", "backoff", "begin_call", "call_deadline", "milliseconds"]
+__all__ = [
+    "CALL_BEGAN",
+    "Deadline",
+    "SharedBeginning",
+    "backoff",
+    "begin_call",
+    "call_deadline",
+    "milliseconds",
+]
 
 CALL_BEGAN: ContextVar[float | None] = ContextVar("jazzmine_call_began", default=None)
 """When the public method began that is being called, by the monotonic clock."""
+
+
+class SharedBeginning(float):
+    """The beginning of a call that consists of several ones, and of each of these."""
+
 
 # Drivers and servers refuse times for a call of 2**31 ms (25 days) or more.
 _LONGEST_CALL = 2_000_000.0

@@ -16,9 +16,8 @@ from jazzmine.adapters._calls import (
     as_async,
     finished,
     require_session_id,
-    retry_conflicts,
-    retry_conflicts_sync,
 )
+from jazzmine.adapters._direct import Direct, completed, retry_conflicts
 from jazzmine.core import MessageStore
 from jazzmine.errors import ConflictError, StoreUnavailableError
 from jazzmine.sync import MessageStore as SyncMessageStore
@@ -160,21 +159,18 @@ async def test_an_error_of_a_finished_call_is_raised() -> None:
 async def test_conflicts_are_tried_again() -> None:
     left = [ConflictError("first"), ConflictError("second")]
 
-    def attempt() -> str:
+    async def attempt() -> str:
         if left:
             raise left.pop()
         return "done"
 
-    async def attempt_async() -> str:
-        return attempt()
-
-    assert await retry_conflicts(attempt_async) == "done"
+    assert await retry_conflicts(attempt) == "done"
     left.append(ConflictError("third"))
-    assert retry_conflicts_sync(attempt) == "done"
+    assert completed(retry_conflicts(attempt, Direct(None))) == "done"
 
 
 async def test_conflicts_without_end_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jazzmine.adapters._calls._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("jazzmine.adapters._direct._RETRY_SECONDS", 0.01)
 
     async def attempt() -> None:
         raise ConflictError("again")

@@ -134,7 +134,6 @@ async def test_pops_at_once_return_each_item_once(session: Any) -> None:
         {"role": "user"},
         {"role": 7, "content": {"nested": [1, [2, {"a": None}]]}},
         {"role": ["user"], "content": 3.5, "id": {"not": "an id"}},
-        {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]},
         {"type": "computer_call", "action": {"type": "click", "x": 1}, "call_id": "k"},
         {"type": "unknown_to_everybody", "huge": 2**70, "raw": b"\x00\xff", "inf": math.inf},
         {},

@@ -50,7 +50,7 @@ class Caller:
 
     def __init__(self, conversations: ConversationStore) -> None:
         self._store = conversations
-        self._names: dict[str, int] = {}
+        self._names: dict[str, object] = {}
         self._entries: list[str] = []
         self._old: dict[str, Conversation] = {}
         self._said = 0
@@ -86,19 +86,24 @@ class Caller:
             conversation.messages.append(asked(str(self._said)))
         entries = await self._store.save(conversation, scope=scope)
         self._entries += [entry.id for entry in entries]
+        self._see(entries)
         return [self._named(entry) for entry in entries]
 
     async def _branch(self, name: str, scope: str | None, at: int, entry: int) -> object:
         record = await self._store.read_record(name)
         expected = None if record is None else record.revision
         where: Any = (
-            {"at": at} if entry > 5 or not self._entries else {"from_entry": self._at(entry)}
+            {"at": at}
+            if entry > 5 or not self._entries
+            else {"from_entry": await self._at(name, entry)}
         )
         found = await self._store.branch(name, expected_revision=expected, scope=scope, **where)
         return texts(found.messages)
 
     async def _fork(self, name: str, scope: str | None, new: str, entry: int) -> object:
-        where: Any = {} if entry > 5 or not self._entries else {"from_entry": self._at(entry)}
+        where: Any = {}
+        if entry <= 5 and self._entries:
+            where["from_entry"] = await self._at(name, entry)
         found = await self._store.fork(name, new_conversation_id=new, scope=scope, **where)
         return texts(found.messages)
 
@@ -110,28 +115,37 @@ class Caller:
         return [self._record(record) for record in found]
 
     async def _everything(self) -> object:
-        records = [await self._store.read_record(name) for name in ("c1", "c2", "c3")]
         loads = [await self._store.load_entries(name) for name in ("c1", "c2", "c3")]
+        for found in loads:
+            self._see(found or [])
+        records = [await self._store.read_record(name) for name in ("c1", "c2", "c3")]
+        for record in records:
+            for tip in record.branches if record else ():
+                self._see(await self._store.read_history(tip))
         return (
             [record and self._record(record) for record in records],
             [None if found is None else list(map(self._named, found)) for found in loads],
-            [await self._read(entry_id) for entry_id in self._entries],
         )
 
-    async def _read(self, entry_id: str) -> object:
-        try:
-            return self._named(await self._store.read_entry(entry_id))
-        except LookupError:
-            return "missing"
+    async def _at(self, name: str, index: int) -> str:
+        """Return the id that an entry has in a conversation; a fork has a copy of it."""
+        wanted = self._entries[index % len(self._entries)]
+        record = await self._store.read_record(name)
+        for tip in [] if record is None else [record.head_id, *record.branches]:
+            for entry in await self._store.read_history(tip):
+                if self._id(entry.id) == self._id(wanted):
+                    return entry.id
+        return wanted
 
-    def _at(self, index: int) -> str:
-        return self._entries[index % len(self._entries)]
+    def _see(self, entries: list[ConversationEntry]) -> None:
+        self._names |= {entry.id: texts([entry.message])[0] for entry in entries}
 
-    def _id(self, given: str | None) -> int | None:
-        return None if given is None else self._names.setdefault(given, len(self._names))
+    def _id(self, given: str | None) -> object:
+        """Return what an entry says, which no other one does."""
+        return None if given is None else self._names[given]
 
     def _named(self, entry: ConversationEntry) -> object:
-        return (self._id(entry.parent_id), self._id(entry.id), texts([entry.message]))
+        return (self._id(entry.parent_id), self._id(entry.id))
 
     def _record(self, record: ConversationRecord) -> object:
         ids = [record.head_id, record.forked_at, *record.branches]

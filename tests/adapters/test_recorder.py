@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator
-from typing import Any
 
 import pytest
 
 from jazzmine import Conversation, Message, MessageRole
-from jazzmine.adapters._calls import called_directly, completed
-from jazzmine.adapters._recorder import RunRecorder, json_value, parsed_json
+from jazzmine.adapters._calls import called_directly
+from jazzmine.adapters._direct import completed
+from jazzmine.adapters._recorder import RunRecorder, parsed_json
 from jazzmine.sync import MessageStore
-
-NESTED: list[Any] = []
-NESTED.append(NESTED)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ({"city": "Lisbon", "days": [1, 2.5, None, True]}, None),
-        (math.nan, "nan"),
-        (2**70, str(2**70)),
-        ("lone \ud800", "lone \ufffd"),
-        ({1: "a"}, {"1": "a"}),
-        (b"\xff", "_w=="),
-        ("x" * 60_000, "x" * 50_000 + "…"),
-        (["x" * 60_000], '["' + "x" * 49_998 + "…"),
-    ],
-    ids=lambda value: f"{value!r:.20}",
-)
-def test_any_value_is_kept_as_json_or_as_text(value: object, expected: object) -> None:
-    assert json_value(value) == (value if expected is None else expected)
-
-
-@pytest.mark.parametrize(
-    "value", [NESTED, object(), RunRecorder], ids=["nested", "object", "class"]
-)
-def test_what_is_no_json_is_text(value: object) -> None:
-    assert isinstance(json_value(value), str)
 
 
 def test_arguments_that_are_no_json_stay_text() -> None:

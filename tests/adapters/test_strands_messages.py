@@ -251,4 +251,4 @@ def test_messages_of_other_programs_and_flags_do_not_end_an_agent(
     sync_store.flag_message("s1/guide/1")
     repository.create_message("s1", "guide", said("three", 1))
 
-    assert texts(repository) == ["one", "two", "three"]
+    assert texts(repository) == ["one", "three"]

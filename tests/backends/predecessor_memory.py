@@ -1,6 +1,6 @@
 """Has jazzmine 0.1.42 write working memory to Redis, and prints what it reads of that, as JSON.
 
-Run by the interpreter of the benchmarks' environment for it: python -m
+Run by the interpreter of its environment: python -m
 tests.backends.predecessor_memory SOURCE URL CONVERSATIONS.
 """
 
@@ -14,13 +14,13 @@ from typing import Any
 
 import redis.asyncio
 
-from benchmarks.frame.libraries import load_predecessor
+from tests.servers import predecessor
 
 ODD = "ü \ufdd0 \U0001f600 '\"\\"
 
 
 async def main(source: str, url: str, names: str) -> None:
-    load_predecessor(Path(source))
+    predecessor.load(Path(source))
     from jazzmine.core import working_memory as old
 
     client = redis.asyncio.Redis.from_url(url)

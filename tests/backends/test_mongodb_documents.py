@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +15,6 @@ from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import (
     conversation,
     full_message,
-    full_trace,
     ids,
     llm_call,
     message,
@@ -137,88 +132,6 @@ def test_percentiles_are_exact_without_the_servers_own(store: MessageStore) -> N
 
 def test_without_traces_there_is_nothing_to_sum_up() -> None:
     assert usage.read_summaries([], "day", percentiles=False) == []
-
-
-DELETIONS: dict[str, Callable[[MessageStore], object]] = {
-    "deleted": lambda store: store.delete_conversation("c1"),
-    "erased": lambda store: store.erase_user("u1"),
-    "pruned": lambda store: store.prune_conversations(before=2**62),
-}
-
-
-# What jazzmine 0.1 stored
-
-# Runs the code of jazzmine 0.1; empty packages with its path keep its other modules unimported.
-PREDECESSOR = """
-import asyncio, sys, types
-from unittest.mock import MagicMock
-sys.modules["asyncpg"] = MagicMock()
-for name in ("jazzmine", "jazzmine.core"):
-    module = sys.modules[name] = types.ModuleType(name)
-    module.__path__ = [sys.argv[1] + "/" + name.replace(".", "/")]
-from jazzmine.core.message_store.models import *
-from jazzmine.core.message_store.stores.mongodb_store import MongoDBMessageStore
-
-async def main():
-    store = MongoDBMessageStore({"uri": sys.argv[2], "db": sys.argv[3]})
-    await store._init()
-    await store.store_conversation(Conversation.model_validate_json(sys.argv[4]))
-    for message in sys.argv[5].split("\\x1f"):
-        await store.store_message(Message.model_validate_json(message))
-    await store.store_turn_trace(TurnTrace.model_validate_json(sys.argv[6]))
-    await store.close()
-
-asyncio.run(main())
-"""
-
-
-@pytest.fixture(scope="session")
-def predecessor(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of jazzmine 0.1.42, without its dependencies other than the driver."""
-    folder = tmp_path_factory.mktemp("predecessor")
-    download = [sys.executable, "-m", "pip", "-q", "download", "--no-deps", "jazzmine==0.1.42"]
-    subprocess.run([*download, "-d", str(folder)], check=True)
-    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
-        wheel.extractall(folder)
-    return folder
-
-
-@pytest.mark.packaging
-def test_data_of_the_predecessor_is_read_updated_and_deleted(
-    config: Config, predecessor: Path
-) -> None:
-    unknown = {"metadata"}
-    old = [message(name, is_flagged=name == "z") for name in ("z", "b", "a")]
-    old_trace = full_trace("a")
-    # Version 0.1.42 knows six purposes, and no field that came later.
-    old_trace.metadata = {}
-    old_trace.llm_calls = [llm_call(), llm_call(purpose="other")]
-    old_trace.tool_traces = [tool_trace(success=True)]
-    for record in old_trace.emission_records:
-        record.metadata = {**record.metadata, "$ref": "#/definitions/a"}
-    arguments = [
-        conversation().model_dump_json(exclude=unknown),
-        "\x1f".join(record.model_dump_json(exclude=unknown) for record in old),
-        old_trace.model_dump_json(),
-    ]
-    command = [sys.executable, "-W", "ignore", "-c", PREDECESSOR, str(predecessor)]
-    subprocess.run([*command, config["uri"], config["db"], *arguments], check=True)
-    assert collection(config, "messages").count_documents({"is_flagged": False}) == 2
-
-    with MessageStore.initialize(config) as store:
-        assert store.get_conversation_by_id("c1") == conversation()
-        assert store.get_messages_by_conversation_id("c1") == old
-        assert ids(store.get_immediate_context("c1", 5)) == ["b", "a"]
-        assert store.get_turn_trace_by_message_id("a") == old_trace
-        store.store_message(message("z", metadata={"new": True}))
-        store.store_message(message("new"))
-        assert store.flag_message("b")
-        assert ids(store.get_messages_by_conversation_id("c1", after="z")) == ["b", "a", "new"]
-        assert ids(store.get_immediate_context("c1", 5)) == ["z", "a", "new"]
-        assert store.delete_conversation("c1")
-        assert [
-            collection(config, name).count_documents({}) for name in ("messages", "turn_traces")
-        ] == [0, 0]
 
 
 def test_a_full_record_has_every_field_in_its_document(store: MessageStore, config: Config) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
+import anyio
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import ServerSelectionTimeoutError
@@ -28,6 +29,7 @@ from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages
 from tests.faults.sizes import TOLERANCE
 from tests.servers import mongodb
+from tests.servers.process import free_port
 from tests.servers.programs import Program
 
 Config = dict[str, Any]
@@ -309,6 +311,43 @@ async def test_a_cancelled_call_leaves_the_store_usable(
 
         await store.store_messages(messages("m8", "m9"))
         assert await store.delete_conversation("c1")
+
+
+# Streaming responses of Starlette cancel so when the client goes away.
+@pytest.mark.filterwarnings(
+    "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
+)
+@pytest.mark.parametrize("name", ["a read", "a write", "a transaction"])
+async def test_a_cancel_scope_ends_a_call_and_leaves_the_store_usable(
+    server: mongodb.Server, config: Config, name: str
+) -> None:
+    async with await AsyncMessageStore.initialize(config) as store:
+        await store.store_conversation(conversation())
+        for _ in range(3):
+            with server.silent(), anyio.move_on_after(0.05) as scope:
+                await CALLS[name](store)
+            assert scope.cancelled_caught
+        calls = [store.get_message_by_id("m1") for _ in range(20)]
+        with anyio.move_on_after(0.002):
+            await asyncio.gather(*calls)
+
+        await store.store_messages(messages("m8", "m9"))
+        assert await store.delete_conversation("c1")
+
+
+def test_a_port_that_refuses_connections_is_said_at_once(config: Config) -> None:
+    uri = f"mongodb://127.0.0.1:{free_port()}"
+    started = time.monotonic()
+
+    with pytest.raises(StoreUnavailableError, match="Connection refused"):
+        MessageStore.initialize({**config, "uri": uri, "timeout": 30})
+
+    assert time.monotonic() - started < 1 + TOLERANCE
+
+
+def test_a_url_without_a_database_is_refused() -> None:
+    with pytest.raises(InvalidAddressError, match="names no database"):
+        MessageStore.initialize("mongodb://127.0.0.1:27017")
 
 
 def test_many_processes_may_start_at_once(shared: Config) -> None:

@@ -12,6 +12,7 @@ from jazzmine import StoreUnavailableError
 from jazzmine._sync.message_store import mongodb_steps
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages, trace
+from tests.cli.program import run
 from tests.servers import mongodb
 
 Config = dict[str, Any]
@@ -139,3 +140,26 @@ def test_a_conversation_that_another_user_owns_by_then_is_not_erased(
 
     assert len(store.get_conversations_by_user_id("bob")) == 2
     assert ids(store.get_messages_by_conversation_id("c2")) == ["m3"]
+
+
+def test_the_doctor_finds_and_deletes_what_a_deletion_beside_a_write_has_left(
+    store: MessageStore, config: Config
+) -> None:
+    url = f"{config['uri']}/{config['db']}"
+    with MessageStore.initialize(config) as other:
+        other.store_message(message("m3"))  # knows the conversation from now on
+        store.delete_conversation("c1")
+        other.store_message(message("m4"))
+        other.store_turn_trace(trace("m4"))
+        other.store_conversation(conversation("c2"))
+        other.store_message(message("m5", conversation_id="c2"))
+
+    found = run("doctor", "--store", url)
+    mended = run("doctor", "--mend", "--store", url)
+    again = run("doctor", "--store", url)
+
+    assert "messages of 'c1'" in found.output
+    assert "2 records were deleted" in mended.output
+    assert "each message has its conversation" in again.output
+    assert store.get_message_by_id("m4") is None
+    assert store.get_message_by_id("m5") is not None

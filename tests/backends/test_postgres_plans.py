@@ -10,8 +10,17 @@ import psycopg
 import pytest
 
 from jazzmine.backends.postgres import statements as sql
-from jazzmine.backends.postgres.rows import filter_parameters
+from jazzmine.backends.postgres.rows import (
+    append_parameters,
+    filter_parameters,
+    message_values,
+    store_parameters,
+    whole_json,
+)
 from jazzmine.backends.postgres.trace_statements import CONDITIONS, find_traces, summarize
+from jazzmine.records.base import snapshot
+from jazzmine.records.hook_arguments import Append
+from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_plans import FILL, FILTERS, METHODS
@@ -104,7 +113,11 @@ def test_each_filter_uses_its_index_after_a_trace_too(
     assert found - {"idx_tt_time"} == {index, "turn_traces_pkey"} - {"idx_tt_time"}
 
 
-SUMMED = {name: pair for name, pair in FILTERS.items() if name not in ("nothing", "no errors")}
+SUMMED = {
+    name: pair
+    for name, pair in FILTERS.items()
+    if name not in ("nothing", "no errors", "has_errors")
+}
 
 
 @pytest.mark.parametrize("by", ["agent", "day", "model"])
@@ -119,7 +132,7 @@ def test_sums_use_the_index_that_the_filter_allows(
 def test_the_conversations_to_prune_are_found_in_their_order(
     filled: tuple[psycopg.Connection[Any], str],
 ) -> None:
-    cursor = {"time": -(2**63), "seq": 0}
+    cursor = {"time": -(2**63), "seq": 0, "user": None}
     found = indexes(filled, sql.OLD_CONVERSATIONS, before=300_000, limit=50, **cursor)
     assert "Seq Scan" not in found
     assert "idx_conv_updated" in found
@@ -150,27 +163,36 @@ def test_a_context_costs_the_same_after_flagged_messages(
     assert blocks(filled, sql.newest(20, "none", False), owner="c9", limit=20) <= before + 5
 
 
-NEW = '{"id": "new", "conversation_id": "c7", "user_id": "u", "role": "user",'
-NEW += ' "original_content": "text", "timestamp": 1}'
-FUNCTIONS = {
-    "store message": f"jazzmine_store_message('c7', '{NEW}', 1, 1, 1)",
-    "store messages": f"""jazzmine_store(
-        '{{c7}}', NULL, NULL, '[{NEW}]', 1, NULL, NULL, NULL, 1, 1, 1)""",
-    "append": f"""jazzmine_append(
-        'c7', '{{new}}', '[{NEW}]', 1, true, NULL, true, 'm180006', NULL, 1, 1, 1)""",
-    "flag": "jazzmine_flag_message('m20006', true, 1, 1, 1)",
-    "delete": "jazzmine_delete_message('m20006', 1, 1, 1)",
-    "delete conversation": "jazzmine_delete_conversation('c7', 1, 1, 1)",
-    "edit": "jazzmine_edit_conversation('c7', 'title', '{a}', '{}', 1, 1, 1)",
-    "pop": "jazzmine_pop('c7', 'm7', '1', 1, 1, 1)",
-    "rewind": "jazzmine_rewind('c7', 'm180006', 1, 1, 1)",
-    "fork": """jazzmine_fork('c7', 'm20006', 'new',
-        '{"id": "new", "user_id": "u", "agent_id": "a", "title": "", "created_at": 1,
-        "last_updated_at": 1}', 'salt', 1, 1, 1)""",
-    "erase": "jazzmine_erase('u7', 20, 1, 1, 1)",
-    "erase elsewhere": "jazzmine_erase('elsewhere', 20, 1, 1, 1)",
-    "erase traces": "jazzmine_erase('traced', 20, 1, 1, 1)",
-    "prune": "jazzmine_prune('{c0,c7}', 300000, 20, 1, 1, 1)",
+NEW = Message(
+    id="new", conversation_id="c7", user_id="u", role=MessageRole.USER, original_content="text"
+)
+STORED = snapshot(NEW, Message)
+COPY = snapshot(Conversation(id="new", user_id="u", agent_id="a"), Conversation)
+APPENDED = append_parameters(Append("c7", [STORED], replace_after="m180006"), None)
+ERASED: dict[str, object] = {"limit": 20, "newest": [2**62] * 3}
+WRITES: dict[str, tuple[str, dict[str, object]]] = {
+    "store message": (sql.STORE_MESSAGE, message_values(STORED, None)),
+    "store messages": (
+        sql.STORE["messages"],
+        store_parameters({"messages": [STORED]}, None),
+    ),
+    "append": (sql.APPEND, APPENDED),
+    "flag": (sql.FLAG_MESSAGE, {"id": "m20006", "flagged": True}),
+    "delete": (sql.DELETE_MESSAGE, {"id": "m20006"}),
+    "delete conversation": (sql.DELETE_CONVERSATION, {"id": "c7"}),
+    "pop": (sql.POP, {"owner": "c7", "id": "m7", "version": "1"}),
+    "rewind": (sql.REWIND, {"owner": "c7", "after": "m180006"}),
+    "fork": (
+        sql.FORK,
+        {"owner": "c7", "until": "m20006", "copy": whole_json(COPY), "salt": "salt"},
+    ),
+    "erase": (sql.ERASE, {"user": "u7", **ERASED}),
+    "erase elsewhere": (sql.ERASE, {"user": "elsewhere", **ERASED}),
+    "erase traces": (sql.ERASE, {"user": "traced", **ERASED}),
+    "prune": (
+        sql.PRUNE,
+        {"given": '[{"id": "c0"}, {"id": "c7"}]', "before": 300_000, "limit": 20},
+    ),
 }
 ELSEWHERE_ROWS = """
 UPDATE $schema.messages SET user_id = 'elsewhere' WHERE timestamp < 100;
@@ -278,9 +300,12 @@ SET tool_traces = jsonb_set(tool_traces, '{0,mode}', to_jsonb('mode ' || turn_nu
 
 # These are the last ones: the rows that they roll back stay in the tables.
 @pytest.mark.parametrize("plan", ["force_custom_plan", "force_generic_plan"])
-@pytest.mark.parametrize("call", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_the_functions_of_a_log_and_of_erasure_read_no_whole_table(
-    filled: tuple[psycopg.Connection[Any], str], call: str, plan: str
+@pytest.mark.parametrize(("statement", "given"), WRITES.values(), ids=WRITES)
+def test_writes_read_no_whole_table(
+    filled: tuple[psycopg.Connection[Any], str],
+    statement: str,
+    given: dict[str, object],
+    plan: str,
 ) -> None:
     """Each of some 100 rows that they delete takes a few blocks in each of its indexes."""
     connection, _ = filled
@@ -288,12 +313,11 @@ def test_the_functions_of_a_log_and_of_erasure_read_no_whole_table(
         connection.execute(bound(ELSEWHERE_ROWS, filled[1]))
         connection.execute(f"SET LOCAL plan_cache_mode = {plan}".encode())
         connection.execute("SET LOCAL track_functions = 'none'")
-        connection.execute(bound("INSERT INTO $schema.jazzmine_leases VALUES (1, 1)", filled[1]))
         # This reads the catalogs.
-        blocks(filled, "SELECT $schema.jazzmine_prune('{c7}', -1, 1, 1, 1, 1)")
+        blocks(filled, sql.PRUNE, given='[{"id": "c7"}]', before=-1, limit=1)
         connection.execute("SAVEPOINT before")
-        blocks(filled, f"SELECT $schema.{call}")
+        blocks(filled, statement, **given)
         connection.execute("ROLLBACK TO before")
-        read = blocks(filled, f"SELECT $schema.{call}")
+        read = blocks(filled, statement, **given)
     size = f"SELECT pg_relation_size('{filled[1]}.messages') / 8192"
     assert 0 < read < 1_500 < connection.execute(size.encode()).fetchall()[0][0]

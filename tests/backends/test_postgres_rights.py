@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -11,8 +11,11 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from jazzmine.backends.postgres.schema import MESSAGE_TABLES, Migration, migrations
+from jazzmine.backends.postgres.schema import Migration, migrations
+from jazzmine.cli.doctor_postgres import check_postgres
+from jazzmine.config import PostgresConfig
 from jazzmine.errors import ConfigurationError
+from jazzmine.findings import Finding
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
@@ -69,52 +72,88 @@ def test_rights_on_the_tables_are_all_that_a_store_needs(schema: str, granted: s
         assert store.delete_conversation("c1")
 
 
-TABLE_RIGHTS = [
-    (table, right) for table, rights in MESSAGE_TABLES.rights.items() for right in rights
-]
-
-
 @pytest.mark.parametrize(
     ("what", "right"),
-    [
-        *TABLE_RIGHTS,
-        ("jazzmine_migrations", "SELECT"),
-        ("SCHEMA", "USAGE"),
-        ("FUNCTION jazzmine_forked_id(text,text)", "EXECUTE"),
-    ],
+    [("messages", "INSERT"), ("turn_traces", "DELETE"), ("conversations", "UPDATE")],
 )
-def test_a_missing_right_is_named_with_the_statement_that_grants_it(
+def test_a_missing_right_is_the_error_of_the_call_that_meets_it_and_the_doctor_says_the_cure(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str, what: str, right: str
 ) -> None:
-    kind, _, name = what.rpartition(" ")
-    place = f'SCHEMA "{schema}"' if what == "SCHEMA" else f'{kind} "{schema}".{name}'
-    everyone = f"{granted}, PUBLIC" if right == "EXECUTE" else granted
-    admin.execute(f"REVOKE {right} ON {place} FROM {everyone}".encode())
-    with pytest.raises(ConfigurationError, match=right) as caught:
-        open_as(granted, schema)
-    grant = re.search(r"GRANT .*", str(caught.value))
-    assert grant is not None
-    admin.execute(grant[0].encode())
+    admin.execute(f'REVOKE {right} ON "{schema}".{what} FROM {granted}'.encode())
+    calls: dict[str, Callable[[MessageStore], object]] = {
+        "messages": lambda store: store.store_message(message()),
+        "turn_traces": lambda store: store.erase_user("u"),
+        "conversations": lambda store: store.append_messages("c1", [message()]),
+    }
+    MessageStore.initialize(config(schema)).store_turn(
+        conversation=conversation(), messages=[message()], trace=trace()
+    )
     with open_as(granted, schema) as store:
-        store.store_conversation(conversation())
+        with pytest.raises(ConfigurationError, match=f"table {what}; `jazzmine doctor`") as raised:
+            calls[what](store)
+        assert isinstance(raised.value.__cause__, psycopg.errors.InsufficientPrivilege)
+        (finding,) = failures(granted, schema)
+        assert f"{right} on the table {what}" in finding.text
+        admin.execute(finding.cure.encode())
+        assert failures(granted, schema) == []
 
 
-def test_all_missing_rights_are_named_at_once(
+def test_a_function_that_the_role_may_not_call_is_found_by_the_doctor(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str
 ) -> None:
-    admin.execute(f'REVOKE INSERT, DELETE ON "{schema}".messages FROM {granted}'.encode())
-    with pytest.raises(ConfigurationError) as caught:
-        open_as(granted, schema)
-    assert "DELETE on the table messages, INSERT on the table messages" in str(caught.value)
-    assert str(caught.value).count("GRANT") == 2
+    name = f'"{schema}".jazzmine_pop(text, text, text)'
+    admin.execute(f"REVOKE EXECUTE ON FUNCTION {name} FROM {granted}, PUBLIC".encode())
+    (finding,) = failures(granted, schema)
+    admin.execute(finding.cure.encode())
+    assert failures(granted, schema) == []
 
 
-def test_a_table_that_is_gone_is_named(
+def test_a_table_that_is_gone_is_found_by_the_doctor(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str
 ) -> None:
     admin.execute(f'DROP TABLE "{schema}".turn_traces'.encode())
-    with pytest.raises(ConfigurationError, match="lacks tables: turn_traces; restore"):
-        open_as(granted, schema)
+    found = [one.text for one in failures(granted, schema)]
+    assert any("lacks tables: turn_traces" in text for text in found)
+
+
+@pytest.mark.parametrize("table", ["conversations", "messages", "turn_traces"])
+def test_a_sequence_that_is_behind_its_rows_is_found_by_the_doctor(
+    admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str, table: str
+) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_turn(conversation=conversation(), messages=[message()], trace=trace())
+    admin.execute(f'ALTER TABLE "{schema}".{table} ALTER seq RESTART'.encode())
+    (finding,) = failures(granted, schema)
+    admin.execute(finding.cure.encode())
+    assert failures(granted, schema) == []
+
+
+def test_the_functions_of_a_schema_that_was_renamed_are_made_by_the_cure_of_the_doctor(
+    admin: psycopg.Connection[tuple[Any, ...]], schema: str
+) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+    with postgres.new_schema() as renamed:
+        admin.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{renamed}"'.encode())
+        with MessageStore.initialize(config(renamed)) as store:
+            store.store_message(message())
+            with pytest.raises(ConfigurationError, match="`jazzmine doctor`"):
+                store.append_messages("c1", [message("m2")])
+        (finding,) = failures(None, renamed)
+        admin.execute(finding.cure.encode())
+        with MessageStore.initialize(config(renamed)) as store:
+            store.append_messages("c1", [message("m2")])
+        assert failures(None, renamed) == []
+        admin.execute(f'ALTER SCHEMA "{renamed}" RENAME TO "{schema}"'.encode())
+
+
+def failures(role: str | None, schema: str) -> list[Finding]:
+    """What the doctor finds to be wrong for a role, None for the owner."""
+    dsn = postgres.dsn()
+    if role is not None:
+        dsn = postgres.changed(dsn, user=role, password=WORD)
+    found = check_postgres(PostgresConfig(dsn=dsn, schema=schema))
+    return [one for one in found if one.level == "error"]
 
 
 def test_a_table_that_is_dropped_while_a_store_is_open_is_named(
@@ -123,7 +162,7 @@ def test_a_table_that_is_dropped_while_a_store_is_open_is_named(
     with MessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
         admin.execute(f'DROP TABLE "{schema}".messages CASCADE'.encode())
-        with pytest.raises(ConfigurationError, match=r"\.messages. does not exist; the schema was"):
+        with pytest.raises(ConfigurationError, match=r"does not exist; the schema was"):
             store.get_message_by_id("m1")
         with pytest.raises(ConfigurationError, match=r"\.messages. does not exist"):
             store.store_message(message())

@@ -10,7 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from jazzmine.errors import ConfigurationError
+from jazzmine.cli.doctor_postgres import check_postgres
+from jazzmine.config import PostgresConfig
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_apis import APIS, opened
 from tests.backends.postgres_samples import config, conversation, message
@@ -65,7 +66,7 @@ async def test_appends_of_two_stores_follow_one_another(role: str, schema: str, 
 def test_the_sessions_of_a_store_are_read_committed(role: str, schema: str) -> None:
     with MessageStore.initialize(as_role(role, schema)) as store:
         store.store_conversation(conversation())
-        level = store.backend._client.rows("SHOW transaction_isolation")  # type: ignore[attr-defined]
+        level = store.backend._client.run("SHOW transaction_isolation")  # type: ignore[attr-defined]
     assert level == [("read committed",)]
 
 
@@ -77,17 +78,13 @@ def test_the_sessions_of_a_store_are_read_committed(role: str, schema: str) -> N
         ("extra_float_digits", "0", "1"),
     ],
 )
-def test_a_role_that_a_pooler_shares_sessions_of_is_refused(
+def test_the_doctor_finds_a_setting_of_a_role_that_a_pooler_shares_sessions_of(
     schema: str, name: str, wrong: str, needed: str
 ) -> None:
     with new_role() as role, postgres.connect(postgres.dsn()) as admin:
         admin.execute(f"ALTER ROLE {role} SET {name} = '{wrong}'".encode())
         with pgbouncer.in_front_of(as_role(role, schema)["dsn"]) as dsn:
-            cure = f"ALTER ROLE {role} SET {name} = '{needed}'"
-            with pytest.raises(ConfigurationError, match=f"needs '{needed}'.*; {cure} does"):
-                MessageStore.initialize(config(schema, dsn=dsn, prepare=False))
-            admin.execute(cure.encode())
-            admin.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [role]
-            )
+            given = PostgresConfig(dsn=str(dsn), schema=schema, prepare=False)
             MessageStore.initialize(config(schema, dsn=dsn, prepare=False)).close()
+            cures = [one.cure for one in check_postgres(given)]
+            assert f"ALTER ROLE {role} SET {name} = '{needed}';" in cures

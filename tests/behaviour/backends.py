@@ -121,7 +121,7 @@ def _postgres(version: str) -> Backend:
             yield {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
 
     is_older = version != postgres.VERSIONS[0]
-    return Backend(f"postgres-{version}", open_config, share=0.1, variant=is_older)
+    return Backend(f"postgres-{version}", open_config, share=0.3, variant=is_older)
 
 
 @contextmanager
@@ -137,8 +137,8 @@ MESSAGE_BACKENDS = [
     Backend("memory", _memory, shared=False, embedded=True, share=0.3, fresh=True, variant=True),
     Backend("toy", _toy, embedded=True, share=0.3, fresh=True, variant=True, only_async=True),
     *map(_postgres, postgres.VERSIONS),
-    Backend("mongodb", _mongodb, share=0.1),
-    Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),
+    Backend("mongodb", _mongodb, share=0.3),
+    Backend("pgbouncer", _pgbouncer, share=0.3, variant=True, missing=pgbouncer.MISSING),
 ]
 # Those that have an index of words.
 SEARCH_BACKENDS = [one for one in MESSAGE_BACKENDS if one.name != "toy"]
@@ -149,12 +149,12 @@ MEMORY_BACKENDS = [
     Backend("redis-sentinel", redis_configs.behind_sentinel, share=0.1, variant=True),
     Backend("redis-cluster", redis_configs.on_cluster, share=0.1, variant=True),
     *map(_postgres, postgres.VERSIONS),
-    Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),
+    Backend("pgbouncer", _pgbouncer, share=0.3, variant=True, missing=pgbouncer.MISSING),
 ]
 ITEM_BACKENDS = [
     Backend("sqlite", _sqlite, embedded=True),
     Backend("memory", _memory, shared=False, embedded=True, share=0.3, fresh=True, variant=True),
     *map(_postgres, postgres.VERSIONS),
-    Backend("mongodb", _mongodb, share=0.1),
-    Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),
+    Backend("mongodb", _mongodb, share=0.3),
+    Backend("pgbouncer", _pgbouncer, share=0.3, variant=True, missing=pgbouncer.MISSING),
 ]

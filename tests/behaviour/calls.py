@@ -96,6 +96,9 @@ WITH_AN_ID: dict[str, Callable[[Any, Any], Any]] = {
 
 AFTER: dict[str, Callable[[Any, Any], Any]] = {
     "find_turn_traces": lambda store, value: store.find_turn_traces(TraceFilter(), after=value),
+    "get_context_window": lambda store, value: store.get_context_window(
+        "c1", max_tokens=9, after=value
+    ),
     "get_conversations": lambda store, value: store.get_conversations(after=value),
     "get_conversations_by_agent_id": lambda store, value: store.get_conversations_by_agent_id(
         "a1", after=value

@@ -182,9 +182,7 @@ class Model:
         return self.get_messages_by_conversation_id(conversation_id)
 
     def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
-        everything = self.get_messages_by_conversation_id(conversation_id)
-        visible = [message for message in everything if not message.is_flagged]
-        return visible[max(0, len(visible) - n) :]
+        return self.get_context_window(conversation_id, max_tokens=n, cost=lambda _: 1)
 
     def _oldest_messages(self) -> list[Message]:
         return sorted(self.messages.values(), key=lambda m: m.timestamp)
@@ -297,26 +295,28 @@ class Model:
         there = [self.messages[new].conversation_id for new in ids.values() if new in self.messages]
         return there == [copy.id] * len(ids)
 
-    def get_context_window(self, conversation_id: str, *, max_tokens: int) -> list[Message]:
-        rest = _until_many_answers(self.get_messages_by_conversation_id(conversation_id)[::-1])
+    def get_context_window(
+        self,
+        conversation_id: str,
+        *,
+        max_tokens: int,
+        after: str | None = None,
+        cost: Callable[[Message], int] | None = None,
+    ) -> list[Message]:
+        cost = cost or _tokens
+        log = self.get_messages_by_conversation_id(conversation_id, after=after)
+        log = _until_many_answers(log[::-1])[::-1]
+        answers = _answers(log)
         window: list[Message] = []
-        while rest and max_tokens:
-            group = _with_its_call(rest) if rest[0].role is MessageRole.TOOL else rest[:1]
-            rest = rest[len(group) :]
-            shown = [message for message in group if not message.is_flagged]
-            has_call = group[-1].role in CALLERS and not group[-1].is_flagged
-            spent = sum(map(_tokens, window))
-            if has_call and spent + sum(map(_tokens, shown)) <= max_tokens:
-                window += shown
+        for message in reversed(log if max_tokens else []):
+            if message.is_flagged or message.role is MessageRole.TOOL or message.id not in answers:
                 continue
-            for message in shown[:-1] if has_call else shown:
-                spent += _tokens(message) if message.role is not MessageRole.TOOL else 0
-                if spent > max_tokens:
-                    return window[::-1]
-                window += [message] if message.role is not MessageRole.TOOL else []
-            if has_call:
+            group = [message, *answers[message.id]]
+            max_tokens -= sum(map(cost, group))
+            if max_tokens < 0:
                 break
-        return window[::-1]
+            window += group
+        return sorted(window, key=log.index)
 
     # Traces
 
@@ -407,16 +407,41 @@ def _until_many_answers(newest_first: list[Message]) -> list[Message]:
     return newest_first
 
 
-def _with_its_call(newest_first: list[Message]) -> list[Message]:
-    """Return the messages up to the first one of an assistant, or all."""
-    for number, message in enumerate(newest_first, 1):
-        if message.role in CALLERS:
-            return newest_first[:number]
-    return newest_first
+def _answers(log: list[Message]) -> dict[str, list[Message]]:
+    """Return the answers to each message, without the calls of which one is missing."""
+    answers: dict[str, list[Message]] = {message.id: [] for message in log}
+    answered: dict[str, set[str]] = {message.id: set() for message in log}
+    unnamed: dict[str, int] = dict.fromkeys(answers, 0)
+    for number, answer in enumerate(log):
+        if answer.role is not MessageRole.TOOL or answer.is_flagged:
+            continue
+        name = answer.metadata.get("tool_call_id")
+        callers = [one for one in reversed(log[:number]) if one.role in CALLERS]
+        if name is not None:
+            callers = [one for one in callers if not one.is_flagged and name in _calls(one)]
+        if callers and name not in answered[callers[0].id]:
+            answers[callers[0].id].append(answer)
+            if name is None:
+                unnamed[callers[0].id] += 1
+            else:
+                answered[callers[0].id].add(name)
+    for message in log:
+        if len(_calls(message)) > len(answered[message.id]) + unnamed[message.id]:
+            del answers[message.id]
+    return answers
+
+
+def _calls(message: Message) -> set[str]:
+    if message.role not in CALLERS:
+        return set()
+    return {call["id"] for call in message.metadata.get("tool_calls", ())}
 
 
 def _tokens(message: Message) -> int:
-    return math.ceil(len((message.enhanced_message or message.original_content).encode()) / 4)
+    text = message.enhanced_message or message.original_content
+    if "tool_calls" in message.metadata:
+        text += json.dumps(message.metadata["tool_calls"], ensure_ascii=False)
+    return 4 + math.ceil(len(text.encode()) / 4)
 
 
 def _content(message: Message) -> dict[str, Any]:

@@ -21,7 +21,7 @@ MESSAGES = [
     message("m4", conversation_id="c2"),
 ]
 TRACES = [
-    trace("m1", id="t1", user_id=STRANGER),
+    trace("m1", id="t1"),
     trace("m3", id="t3", conversation_id="c2", user_id=STRANGER),
     trace("m4", id="t4", conversation_id="c2"),
 ]

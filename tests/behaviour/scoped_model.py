@@ -13,6 +13,7 @@ __all__ = ["ScopedModel"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
+OF_TRACES = {"find_turn_traces", "get_turn_traces_by_agent_id", "summarize_usage"}
 BY_USER = {"erase_user", "get_conversations_by_user_id", "get_messages_by_user_id"}
 
 
@@ -37,12 +38,27 @@ class ScopedModel:
             view.traces = _Seen(model.traces, self._is_within)  # type: ignore[assignment]
             try:
                 self._check(name, [*args, *kwargs.values()])
+                if name in OF_TRACES:
+                    return self._of_traces(view, name, args, kwargs)
                 return getattr(view, name)(*args, **kwargs)
             except Exception:
                 model.conversations, model.messages, model.traces = before
                 raise
 
         return call
+
+    def _of_traces(self, view: Model, name: str, args: Any, kwargs: Any) -> Any:
+        """Lists and sums over several conversations are of the traces that name the user."""
+        where = TraceFilter(agent_id=args[0]) if "agent" in name else args[0]
+        if where.conversation_id is None:
+            where = where.model_copy(update={"user_id": self._viewer})
+        if name == "summarize_usage":
+            of_all = where.conversation_id is None
+            return (self._model if of_all else view).summarize_usage(where, **kwargs)
+        if name == "find_turn_traces":
+            return view.find_turn_traces(where, **kwargs)
+        limit, offset = args[1:]
+        return view.find_turn_traces(where, limit=offset + limit)[offset:]
 
     def _check(self, name: str, given: list[Any]) -> None:
         """Raise what a store raises before it reads anything."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jazzmine import MessageRole
+from jazzmine import MessageRole, NotFoundError
 from jazzmine.core.message_store import Message, MessageStore
 from jazzmine.deadline import CALL_BEGAN
 from tests.behaviour.backends import Backend
@@ -26,23 +26,41 @@ ROLES = {
 
 
 def log(*said: str) -> list[Message]:
-    """Messages of one conversation: a role's letter, the cost, and "!" for a flag."""
-    return [
-        message(
-            f"{number}{one}",
-            role=ROLES[one[0]],
-            original_content="x" * 4 * int(one[1:].rstrip("!")),
-            is_flagged=one.endswith("!"),
-            timestamp=NOW + number // 3,
-        )
-        for number, one in enumerate(said)
-    ]
+    """Messages of one conversation: a role's letter, the cost, calls, and "!" for a flag.
+
+    The calls that an assistant makes, or the one that a tool answers, are letters after a colon.
+    """
+    return [_said(number, one) for number, one in enumerate(said)]
+
+
+def _said(number: int, said: str) -> Message:
+    said_plainly, _, calls = said.rstrip("!").partition(":")
+    metadata: dict[str, Any] = {}
+    if calls and said[0] == "T":
+        metadata["tool_call_id"] = calls
+    elif calls:
+        metadata["tool_calls"] = [{"id": one, "name": "look_up"} for one in calls]
+    return message(
+        f"{number}{said}",
+        role=ROLES[said[0]],
+        original_content="x" * int(said_plainly[1:]),
+        is_flagged=said.endswith("!"),
+        timestamp=NOW + number // 3,
+        metadata=metadata,
+    )
+
+
+def cost(counted: Message) -> int:
+    return len(counted.original_content)
+
+
+def as_said(found: list[Message]) -> list[str]:
+    return [one.id.lstrip("0123456789") for one in found]
 
 
 async def window(store: MessageStore, max_tokens: int) -> list[str]:
     """What the window of the conversation "c1" holds, as it was said."""
-    found = await store.get_context_window("c1", max_tokens=max_tokens)
-    return [one.id.lstrip("0123456789") for one in found]
+    return as_said(await store.get_context_window("c1", max_tokens=max_tokens, count_tokens=cost))
 
 
 async def test_the_window_holds_the_newest_messages_that_fit(chat: MessageStore) -> None:
@@ -113,6 +131,83 @@ async def test_a_colleague_calls_tools_as_well(chat: MessageStore) -> None:
     assert await window(chat, 2) == ["C1", "T1"]
 
 
+async def test_an_answer_belongs_to_the_call_that_it_names(chat: MessageStore) -> None:
+    await chat.store_messages(log("A1:a", "A1:b", "U1", "T1:b", "T1:a"))
+
+    assert await window(chat, 2) == ["U1"]
+    assert await window(chat, 3) == ["A1:b", "U1", "T1:b"]
+    assert await window(chat, 5) == ["A1:a", "A1:b", "U1", "T1:b", "T1:a"]
+
+    await chat.delete_message("0A1:a")
+    assert await window(chat, 9) == ["A1:b", "U1", "T1:b"]
+    assert as_said(await chat.get_immediate_context("c1", 9)) == ["A1:b", "U1", "T1:b"]
+
+
+@pytest.mark.parametrize("how", ["flagged", "deleted", "rewound"])
+async def test_a_call_whose_answer_is_gone_goes_with_it(chat: MessageStore, how: str) -> None:
+    await chat.store_messages(log("U1", "A1:ab", "T1:a", "T1:b"))
+    if how == "flagged":
+        await chat.flag_message("3T1:b")
+    elif how == "deleted":
+        await chat.delete_message("3T1:b")
+    else:
+        await chat.rewind_conversation("c1", after="2T1:a")
+
+    assert await window(chat, 9) == ["U1"]
+    assert as_said(await chat.get_immediate_context("c1", 9)) == ["U1"]
+
+
+async def test_ids_of_calls_that_come_again_are_those_of_the_nearest_call(
+    chat: MessageStore,
+) -> None:
+    await chat.store_messages(log("A1:a", "T1:a", "U1", "A1:a", "T2:a", "T3:a"))
+
+    assert await window(chat, 9) == ["A1:a", "T1:a", "U1", "A1:a", "T2:a"]
+    assert await window(chat, 4) == ["U1", "A1:a", "T2:a"]
+
+
+async def test_the_immediate_context_has_pairs_as_they_fit(chat: MessageStore) -> None:
+    await chat.store_messages(log("U1", "A1:ab", "T1:a", "T1:b", "U1"))
+
+    assert as_said(await chat.get_immediate_context("c1", 3)) == ["U1"]
+    assert as_said(await chat.get_immediate_context("c1", 4)) == ["A1:ab", "T1:a", "T1:b", "U1"]
+
+
+async def test_metadata_of_another_form_names_no_calls(chat: MessageStore) -> None:
+    for number, calls in enumerate([[1, {"id": 2}, {}], "a", {"id": "a"}, None]):
+        odd = message(f"m{number}", role=ROLES["A"], metadata={"tool_calls": calls})
+        answer = message(f"t{number}", role=ROLES["T"], metadata={"tool_call_id": number})
+        await chat.store_messages([odd, answer])
+    assert len(await chat.get_context_window("c1", max_tokens=10_000)) == 8
+
+
+# Summaries
+
+
+async def test_a_window_begins_after_what_a_summary_stands_for(chat: MessageStore) -> None:
+    await chat.store_messages(log("U1", "A1:a", "T1:a", "U1!", "U1", "A1"))  # three have one time
+
+    async def after(message_id: str) -> list[str]:
+        found = await chat.get_context_window("c1", max_tokens=99, after=message_id)
+        return as_said(found)
+
+    assert await after("0U1") == ["A1:a", "T1:a", "U1", "A1"]
+    assert await after("1A1:a") == ["U1", "A1"]
+    assert await after("3U1!") == ["U1", "A1"]
+    assert await after("4U1") == ["A1"]
+    assert await after("5A1") == []
+
+
+async def test_a_window_after_no_message_of_the_conversation_is_refused(
+    chat: MessageStore,
+) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_message(message("m2", conversation_id="c2"))
+    for wrong in ("nowhere", "m2"):
+        with pytest.raises(NotFoundError, match="after"):
+            await chat.get_context_window("c1", max_tokens=9, after=wrong)
+
+
 # Counting
 
 
@@ -134,10 +229,18 @@ async def test_a_message_costs_a_quarter_of_the_bytes_that_a_model_reads(
     await chat.store_message(message("m0", original_content="x" * 40))
     await chat.store_message(message("m1", original_content=original, enhanced_message=enhanced))
 
-    assert ids(await chat.get_context_window("c1", max_tokens=tokens + 9)) == ["m1"]
-    assert ids(await chat.get_context_window("c1", max_tokens=tokens + 10)) == ["m0", "m1"]
-    if tokens > 1:
-        assert ids(await chat.get_context_window("c1", max_tokens=tokens - 1)) == []
+    assert ids(await chat.get_context_window("c1", max_tokens=tokens + 4 + 13)) == ["m1"]
+    assert ids(await chat.get_context_window("c1", max_tokens=tokens + 4 + 14)) == ["m0", "m1"]
+    assert ids(await chat.get_context_window("c1", max_tokens=tokens + 3)) == []
+
+
+async def test_the_calls_of_a_message_cost_what_their_json_does(chat: MessageStore) -> None:
+    calls = [{"id": "a", "name": "write", "arguments": {"text": "ä" * 4000}}]
+    await chat.store_message(message("m0", role=ROLES["A"], metadata={"tool_calls": calls}))
+    await chat.store_message(message("m1", role=ROLES["T"], metadata={"tool_call_id": "a"}))
+
+    assert await chat.get_context_window("c1", max_tokens=2000) == []
+    assert len(await chat.get_context_window("c1", max_tokens=2100)) == 2
 
 
 async def test_the_caller_may_count(chat: MessageStore) -> None:
@@ -190,13 +293,13 @@ async def test_an_error_of_the_caller_s_function_reaches_the_caller(chat: Messag
 
 async def test_a_window_of_many_pages_is_complete(chat: MessageStore) -> None:
     everything = [
-        message(f"m{number:04}", role=role, timestamp=NOW + number // 7, original_content="x" * 8)
+        message(f"m{number:04}", role=role, timestamp=NOW + number // 7, original_content="xx")
         for number, role in enumerate([*ROLES.values()] * 160)
     ]
     await chat.store_messages(everything)
 
     for fitting in (3, 40, 700):
-        found = await chat.get_context_window("c1", max_tokens=2 * fitting)
+        found = await chat.get_context_window("c1", max_tokens=2 * fitting, count_tokens=cost)
         assert found == reference(everything, 2 * fitting)
 
 
@@ -247,7 +350,7 @@ async def test_the_work_follows_the_window_and_not_the_conversation(
         return page
 
     monkeypatch.setattr(chat.backend, "list_newest", read_and_count)
-    found = await chat.get_context_window("c1", max_tokens=20)
+    found = await chat.get_context_window("c1", max_tokens=20, count_tokens=cost)
 
     assert found == reference(everything, 20)
     assert rows < 400
@@ -300,11 +403,14 @@ def reference(everything: Sequence[Message], max_tokens: int) -> list[Message]:
     model = Model()
     model.store_conversation(conversation())
     model.store_messages(everything)
-    return model.get_context_window("c1", max_tokens=max_tokens)
+    return model.get_context_window("c1", max_tokens=max_tokens, cost=cost)
 
 
-said = st.tuples(st.sampled_from([*"UACSTTTA"]), st.integers(0, 6), st.sampled_from(["", "", "!"]))
-logs = st.lists(said.map(lambda one: f"{one[0]}{one[1]}{one[2]}"), max_size=30)
+said = st.tuples(
+    st.sampled_from([*"UACSTTTA"]), st.integers(0, 6), st.sampled_from(["", "", "!"])
+).map(lambda one: f"{one[0]}{one[1]}{one[2]}")
+calling = st.sampled_from(["A1:a", "A1:ab", "C2:b", "T1:a", "T1:b", "T2:a", "A1:a!", "T1:b!"])
+logs = st.lists(said | calling, max_size=30)
 
 
 @pytest.mark.smoke
@@ -331,5 +437,5 @@ async def test_any_window_is_that_of_the_reference(
         everything = log(*drawn)
         await store.store_messages(everything)
 
-        found = await store.get_context_window("c1", max_tokens=max_tokens)
+        found = await store.get_context_window("c1", max_tokens=max_tokens, count_tokens=cost)
         assert found == reference(everything, max_tokens), (drawn, max_tokens)

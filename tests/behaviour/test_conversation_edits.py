@@ -10,47 +10,7 @@ from pydantic import ValidationError
 from jazzmine import NotFoundError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api
-from tests.behaviour.samples import NOW, conversation, ids, message
-
-
-async def test_only_the_title_is_changed(chat: MessageStore) -> None:
-    await chat.store_conversation(conversation(metadata={"a": 1}))
-
-    edited = await chat.edit_conversation("c1", title="new")
-
-    assert edited == conversation(title="new", metadata={"a": 1})
-    assert await chat.get_conversation_by_id("c1") == edited
-
-
-@pytest.mark.smoke
-async def test_metadata_is_merged_by_key(chat: MessageStore) -> None:
-    await chat.store_conversation(conversation(metadata={"a": None, "b": {"c": 2}, "d": 3}))
-
-    edited = await chat.edit_conversation("c1", metadata={"b": [4], "d": None, "e": "five\0"})
-
-    assert edited.metadata == {"a": None, "b": [4], "e": "five\0"}
-    assert edited.title == conversation().title
-    assert await chat.get_conversation_by_id("c1") == edited
-
-
-async def test_nothing_is_changed_by_an_empty_edit(chat: MessageStore) -> None:
-    assert await chat.edit_conversation("c1") == conversation()
-    assert (await chat.edit_conversation("c1", title="")).title == ""
-
-
-async def test_an_edit_keeps_the_messages_and_the_place_among_equals(chat: MessageStore) -> None:
-    await chat.store_message(message())
-    await chat.store_conversation(conversation("c2"))
-
-    await chat.edit_conversation("c1", title="new", metadata={"a": 1})
-
-    assert ids(await chat.get_conversations_by_user_id("u1")) == ["c2", "c1"]
-    assert ids(await chat.get_messages_by_conversation_id("c1")) == ["m1"]
-
-
-async def test_a_conversation_that_is_not_stored_cannot_be_edited(store: MessageStore) -> None:
-    with pytest.raises(NotFoundError, match="nowhere"):
-        await store.edit_conversation("nowhere", title="new")
+from tests.behaviour.samples import NOW, conversation, ids
 
 
 @pytest.mark.smoke
@@ -133,12 +93,6 @@ async def test_conversations_are_found_by_their_metadata(
     tagged: MessageStore, where: dict[str, Any], names: list[str]
 ) -> None:
     assert ids(await tagged.get_conversations(where=where)) == names
-
-
-async def test_a_condition_is_one_of_several(tagged: MessageStore) -> None:
-    assert ids(await tagged.get_conversations_by_user_id("u1", where={"n": 1})) == ["one"]
-    assert ids(await tagged.get_conversations_by_agent_id("a1", where={"n": 1})) == ["one", "float"]
-    assert ids(await tagged.get_conversations_by_agent_id("a2", where={"n": 1})) == []
 
 
 async def test_a_page_of_conversations_that_match_begins_after_any_conversation(

@@ -66,64 +66,12 @@ async def test_nothing_of_the_user_is_left(config: Config, store: MessageStore) 
     assert counts(erasure) == (1, 4, 5)
 
 
-async def test_what_others_have_in_their_own_conversations_stays(
-    api: Api, config: Config, store: MessageStore
-) -> None:
-    await fill(store)
-
-    await store.erase_user(ANN)
-
-    async with await api.MessageStore.initialize(config) as other:
-        for one in (store, other):
-            kept = await one.get_messages_by_conversation_id("of-bob")
-            assert ids(kept) == ["of-bob-1", "of-bob-3"]
-            assert ids(await one.get_conversations_by_user_id(BOB)) == ["of-bob"]
-            assert ids(await one.find_turn_traces(TraceFilter())) == ["trace-of-of-bob-1"]
-            assert await one.get_conversation_by_id("of-ann") is None
-            assert await one.get_messages_by_user_id(ANN) == []
-
-
-async def test_erasing_again_finds_nothing(store: MessageStore) -> None:
-    await fill(store)
-
-    await store.erase_user(ANN)
-
-    assert counts(await store.erase_user(ANN)) == (0, 0, 0)
-    assert counts(await store.erase_user("nobody")) == (0, 0, 0)
-    assert counts(await store.erase_user(BOB)) == (1, 2, 1)
-
-
 async def test_an_erasure_says_when_it_was_done(store: MessageStore) -> None:
     before = time.time_ns() // 1_000_000
 
     erasure = await store.erase_user(ANN)
 
     assert before <= erasure.erased_at <= time.time_ns() // 1_000_000
-
-
-async def test_a_popped_or_forked_message_is_erased_as_well(
-    config: Config, store: MessageStore
-) -> None:
-    await fill(store)
-    await store.fork_conversation("of-bob", conversation("copy", user_id=BOB))
-    await store.append_messages(
-        "of-ann", [message("m9", conversation_id="of-ann", original_content=ANNS_WORDS)]
-    )
-    assert await store.pop_message("of-ann") is not None
-
-    await store.erase_user(ANN)
-
-    assert ANN.encode() not in everything(config)
-    assert ANNS_WORDS.encode() not in everything(config)
-    assert len(await store.get_messages_by_conversation_id("copy")) == 2
-
-
-async def test_a_trace_that_names_the_user_goes_alone(chat: MessageStore) -> None:
-    await chat.store_message(message("m1"))
-    await chat.store_turn_trace(trace("m1", user_id=ANN))
-
-    assert counts(await chat.erase_user(ANN)) == (0, 0, 1)
-    assert await chat.get_messages_by_conversation_id("c1") == [message("m1")]
 
 
 async def test_more_records_than_one_transaction_deletes_are_erased(store: MessageStore) -> None:
@@ -140,16 +88,6 @@ async def test_more_records_than_one_transaction_deletes_are_erased(store: Messa
     assert counts(await store.erase_user(ANN)) == (3, 450, 0)
     assert await store.get_messages_by_user_id(BOB) == []
     assert ids(await store.get_conversations_by_user_id(BOB)) == ["other"]
-
-
-async def test_a_user_is_known_again_after_the_erasure(store: MessageStore) -> None:
-    await fill(store)
-    await store.erase_user(ANN)
-
-    await store.get_or_create_conversation(conversation("of-ann", user_id=ANN))
-    await store.append_messages("of-ann", [message("m1", conversation_id="of-ann", user_id=ANN)])
-
-    assert ids(await store.get_messages_by_user_id(ANN)) == ["m1"]
 
 
 @pytest.mark.smoke
@@ -170,48 +108,6 @@ async def test_others_write_during_an_erasure(
 
 
 # Retention
-
-
-@pytest.mark.smoke
-async def test_conversations_older_than_a_time_are_deleted(store: MessageStore) -> None:
-    for name, time_ in (("new", NOW + 1), ("at", NOW), ("old", NOW - 1), ("older", NOW - 2)):
-        await store.store_conversation(conversation(name, last_updated_at=time_))
-        await store.store_message(message(f"in-{name}", conversation_id=name, timestamp=0))
-        await store.store_turn_trace(trace(f"in-{name}", conversation_id=name))
-
-    assert await store.prune_conversations(before=NOW) == 2
-    assert await store.prune_conversations(before=NOW) == 0
-
-    assert ids(await store.get_conversations_by_user_id("u1")) == ["new", "at"]
-    assert sorted(ids(await store.get_messages_by_user_id("u1"))) == ["in-at", "in-new"]
-    assert len(await store.find_turn_traces(TraceFilter())) == 2
-
-
-@pytest.mark.parametrize(("timestamp", "pruned"), [(NOW - 1, 1), (NOW, 0), (NOW + 1, 0)])
-async def test_a_conversation_with_a_message_since_then_stays(
-    store: MessageStore, timestamp: int, pruned: int
-) -> None:
-    await store.store_conversation(conversation("c1", last_updated_at=NOW - 9))
-    await store.store_messages(
-        [message("m1", timestamp=timestamp, is_flagged=True), message("m2", timestamp=NOW - 5)]
-    )
-
-    assert await store.prune_conversations(before=NOW) == pruned
-    assert len(await store.get_messages_by_conversation_id("c1")) == (0 if pruned else 2)
-
-
-async def test_the_oldest_are_deleted_first_up_to_a_limit(store: MessageStore) -> None:
-    ages = [3, 1, 4, 5, 2]
-    for age in ages:
-        await store.store_conversation(conversation(f"c{age}", last_updated_at=NOW - age))
-    # Conversations that stay are passed over.
-    await store.store_message(message("m1", conversation_id="c5"))
-
-    assert await store.prune_conversations(before=NOW, limit=2) == 2
-    assert ids(await store.get_conversations_by_user_id("u1")) == ["c1", "c2", "c5"]
-    assert await store.prune_conversations(before=NOW, limit=0) == 0
-    assert await store.prune_conversations(before=NOW, limit=9) == 2
-    assert ids(await store.get_conversations_by_user_id("u1")) == ["c5"]
 
 
 async def test_more_conversations_than_one_transaction_deletes_are_pruned(

@@ -10,7 +10,6 @@ import pytest
 from pydantic import ValidationError
 
 from jazzmine.core.long_term_memory import (
-    ANY,
     DeleteItem,
     LongTermMemoryStore,
     MemoryItem,
@@ -40,14 +39,6 @@ async def test_an_item_comes_back_as_it_was_stored(items: LongTermMemoryStore) -
     assert stored.model_copy(update={"revision": 0, "created_at": 0, "updated_at": 0}) == item
     assert stored.created_at == stored.updated_at
     assert earliest < stored.created_at < earliest + 120_000
-
-
-async def test_an_item_that_is_not_stored_is_none(items: LongTermMemoryStore) -> None:
-    await items.put(fact())
-
-    assert await items.get(("users",), "tea") is None
-    assert await items.get((*FACTS, "x"), "tea") is None
-    assert await items.get(FACTS, "te") is None
 
 
 async def test_any_text_is_stored(items: LongTermMemoryStore) -> None:
@@ -91,35 +82,6 @@ async def test_any_key_of_a_value_is_stored_and_found_by(items: LongTermMemorySt
         assert await items.list_items(where={key: 1.0}) == [stored]
 
 
-async def test_several_items_come_back_in_the_order_asked_for(items: LongTermMemoryStore) -> None:
-    tea, milk = await items.put(fact()), await items.put(fact("milk"))
-
-    found = await items.get_many([(FACTS, "milk"), (FACTS, "x"), (FACTS, "tea"), (FACTS, "milk")])
-
-    assert found == [milk, None, tea, milk]
-    assert await items.get_many([]) == []
-
-
-async def test_storing_again_keeps_the_time_of_creation(items: LongTermMemoryStore) -> None:
-    first = await items.put(fact())
-    second = await items.put(fact(value={"likes": "green tea"}))
-
-    assert second.revision > first.revision
-    assert second.created_at == first.created_at
-    assert second.updated_at >= first.updated_at
-    assert await items.get(FACTS, "tea") == second
-
-
-async def test_the_revisions_of_a_key_never_repeat(items: LongTermMemoryStore) -> None:
-    revisions = []
-    for _ in range(4):
-        revisions += [(await items.put(fact())).revision, (await items.put(fact())).revision]
-        assert await items.delete(FACTS, "tea")
-
-    assert len(set(revisions)) == len(revisions)
-    assert revisions == sorted(revisions)
-
-
 async def test_two_stores_give_no_revision_twice(
     api: Api, item_backend: Backend, item_config: Config, items: LongTermMemoryStore
 ) -> None:
@@ -136,45 +98,6 @@ async def test_two_stores_give_no_revision_twice(
 
 
 # Compare and set
-
-
-async def test_a_put_that_expects_the_stored_revision_is_done(items: LongTermMemoryStore) -> None:
-    first = await items.put(fact(), expected_revision=None)
-    second = await items.put(fact(), expected_revision=first.revision)
-
-    assert await items.get(FACTS, "tea") == second
-
-
-@pytest.mark.each_value
-@pytest.mark.smoke
-@pytest.mark.parametrize("expected", [None, -1, 0, 2**70])
-async def test_a_write_that_expects_another_revision_changes_nothing(
-    items: LongTermMemoryStore, expected: int | None
-) -> None:
-    stored = await items.put(fact())
-
-    with pytest.raises(ConflictError, match=r"'tea' of \('users', 'ann'\) has revision"):
-        await items.put(fact(value={}), expected_revision=expected)
-    with pytest.raises(ConflictError):
-        await items.delete(FACTS, "tea", expected_revision=expected)
-
-    assert await items.list_items() == [stored]
-
-
-async def test_a_write_that_expects_an_item_where_there_is_none_is_refused(
-    items: LongTermMemoryStore,
-) -> None:
-    gone = await items.put(fact())
-    await items.delete(FACTS, "tea", expected_revision=gone.revision)
-
-    with pytest.raises(ConflictError, match="is not stored"):
-        await items.put(fact(), expected_revision=gone.revision)
-    with pytest.raises(ConflictError):
-        await items.delete(FACTS, "tea", expected_revision=gone.revision)
-
-    assert not await items.delete(FACTS, "tea")
-    assert not await items.delete(FACTS, "tea", expected_revision=None)
-    assert await items.list_items() == []
 
 
 async def test_of_writes_at_once_that_expect_one_revision_one_is_done(
@@ -211,35 +134,6 @@ async def test_writes_at_once_to_one_key_have_revisions_of_their_own(
 # Several changes
 
 
-@pytest.mark.smoke
-async def test_changes_are_made_together(items: LongTermMemoryStore) -> None:
-    old = await items.put(fact("old"))
-
-    tea, deleted, missing = await items.apply(
-        [PutItem(fact()), DeleteItem(FACTS, "old", old.revision), DeleteItem(["x"], "y")]
-    )
-
-    assert isinstance(tea, MemoryItem)
-    assert (deleted, missing) == (True, False)
-    assert await items.list_items() == [tea]
-    assert await items.apply([]) == []
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("refused", [PutItem(fact(), None), DeleteItem(FACTS, "gone", 7)])
-async def test_if_one_change_is_refused_none_is_made(
-    items: LongTermMemoryStore, refused: PutItem | DeleteItem
-) -> None:
-    tea, milk = await items.put(fact()), await items.put(fact("milk"))
-
-    with pytest.raises(ConflictError):
-        await items.apply(
-            [PutItem(fact("new")), DeleteItem(FACTS, "milk"), PutItem(fact("newer"), ANY), refused]
-        )
-
-    assert await items.list_items() == [milk, tea]
-
-
 async def test_many_changes_are_made_together(api: Api, items: LongTermMemoryStore) -> None:
     puts = [PutItem(fact(f"{n:03}", value={"n": n}, data=b"x" * n), None) for n in range(300)]
 
@@ -264,33 +158,6 @@ async def test_two_changes_of_one_item_are_refused(items: LongTermMemoryStore) -
 
 
 # Expiry
-
-
-@pytest.mark.smoke
-async def test_an_expired_item_is_not_there(items: LongTermMemoryStore) -> None:
-    expired = await items.put(fact(expires_at=1))
-    kept = await items.put(fact("kept", expires_at=time.time_ns() // 1_000_000 + 3_600_000))
-
-    assert await items.get(FACTS, "tea") is None
-    assert await items.get_many([(FACTS, "tea"), (FACTS, "kept")]) == [None, kept]
-    assert await items.list_items() == [kept]
-    assert await items.list_items(order="updated") == [kept]
-    assert [found.item for found in await items.search_items("tea kept")] == [kept]
-    with pytest.raises(ConflictError, match="is not stored"):
-        await items.put(fact(), expected_revision=expired.revision)
-    assert not await items.delete(FACTS, "tea")
-
-
-async def test_an_item_in_place_of_an_expired_one_is_new(items: LongTermMemoryStore) -> None:
-    expired = await items.put(fact(expires_at=1))
-    await items.put(fact("gone", expires_at=1))
-
-    stored = await items.put(fact(), expected_revision=None)
-
-    assert stored.revision > expired.revision
-    assert await items.get(FACTS, "tea") == stored
-    assert await items.list_namespaces() == [FACTS]
-    assert await items.list_namespaces(("gone",)) == []
 
 
 @pytest.mark.smoke
@@ -321,25 +188,6 @@ async def test_renewed_items_have_another_end_and_are_the_same_otherwise(
         await items.renew([stored[0], stored[0]])
     with pytest.raises(TypeError):
         await items.renew([PutItem(stored[0])])  # type: ignore[list-item]
-
-
-@pytest.mark.smoke
-async def test_what_was_changed_deleted_or_has_expired_is_not_renewed(
-    items: LongTermMemoryStore,
-) -> None:
-    later = time.time_ns() // 1_000_000 + 3_600_000
-    changed, deleted = await items.put(fact()), await items.put(fact("deleted"))
-    expired = await items.put(fact("expired", expires_at=1))
-    kept = await items.put(fact("kept"))
-    again = await items.put(fact(expires_at=later))
-    await items.delete(FACTS, "deleted")
-
-    end = {"expires_at": later + 1}
-    wanted = [one.model_copy(update=end) for one in (changed, deleted, expired, kept)]
-    assert await items.renew(wanted) == 1
-
-    assert await items.list_items() == [kept.model_copy(update=end), again]
-    assert await items.prune_expired() == 1
 
 
 # Copies

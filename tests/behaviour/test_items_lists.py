@@ -50,56 +50,6 @@ async def test_items_are_listed_by_the_parts_of_their_namespaces_and_their_keys(
     assert [(item.namespace, item.key) for item in found] == sorted(places)
 
 
-@pytest.mark.each_value
-@pytest.mark.parametrize("prefix", [*NAMESPACES, (), ("b",), ("a", "b", "c", "d")])
-async def test_a_prefix_matches_whole_parts(
-    items: LongTermMemoryStore, prefix: tuple[str, ...]
-) -> None:
-    await put(items, [(names, "k") for names in NAMESPACES])
-    below = sorted(names for names in NAMESPACES if names[: len(prefix)] == prefix)
-
-    assert [item.namespace for item in await items.list_items(prefix)] == below
-    assert await items.list_namespaces(prefix) == below
-    newest = await items.list_items(prefix, order="updated")
-    assert sorted(item.namespace for item in newest) == below
-
-
-@pytest.mark.each_value
-@pytest.mark.parametrize("order", ["key", "updated"])
-@pytest.mark.parametrize("size", [1, 3, 7])
-async def test_pages_hold_each_item_once(items: LongTermMemoryStore, order: Any, size: int) -> None:
-    await put(items, [(names, key) for names in NAMESPACES[:5] for key in KEYS[:4]])
-    pages: list[MemoryItem] = []
-
-    while page := await items.list_items(
-        order=order, limit=size, after=pages[-1] if pages else None
-    ):
-        pages += page
-        # The last item of a page need not be stored any more.
-        assert await items.delete(page[-1].namespace, page[-1].key)
-
-    assert len({(item.namespace, item.key) for item in pages}) == len(pages) == 20
-    by = (lambda item: (item.namespace, item.key)) if order == "key" else _newest
-    assert pages == sorted(pages, key=by)
-
-
-def _newest(item: MemoryItem) -> tuple[int, int]:
-    return -item.updated_at, -item.revision
-
-
-async def test_the_items_changed_last_are_listed_first(items: LongTermMemoryStore) -> None:
-    for key in ("a", "b", "c", "a"):
-        await items.put(MemoryItem(namespace=("n",), key=key, value={}))
-
-    found = await items.list_items(order="updated")
-
-    assert [item.key for item in found] == ["a", "c", "b"]
-    assert [item.key for item in await items.list_items(order="updated", after=found[0])] == [
-        "c",
-        "b",
-    ]
-
-
 async def test_items_are_listed_by_user_and_by_message(items: LongTermMemoryStore) -> None:
     for key, user, message in (("a", "ann", "m1"), ("b", "ann", None), ("c", None, "m1")):
         await items.put(

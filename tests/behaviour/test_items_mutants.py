@@ -130,7 +130,9 @@ class ListsOldestFirst(Memory):
 
 
 class ListsExpiredNamespaces(Memory):
-    def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         rows = self.sql(
             "SELECT DISTINCT substr(path, 1, instr(path, char(1, 1))) FROM stored_items"
         )
@@ -156,9 +158,9 @@ class RenewsAnyRevision(Memory):
 
 
 class PrunesTooMuch(Memory):
-    def prune(self, limit: int) -> int:
+    def prune(self, limit: int, user_id: str | None = None) -> int:
         self.sql("DELETE FROM stored_items WHERE expires_at IS NOT NULL")
-        return super().prune(limit)
+        return super().prune(limit, user_id)
 
 
 MUTANTS: list[Callable[[], Memory]] = [

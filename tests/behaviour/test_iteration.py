@@ -25,23 +25,6 @@ async def test_iteration_yields_the_listing(chat: MessageStore, batch_size: int)
     assert found == ["m1", "m2", "m3", "m4"]
 
 
-async def test_iteration_yields_complete_messages(chat: MessageStore) -> None:
-    await chat.store_message(message(metadata={"a": [1]}))
-
-    found = [m async for m in chat.iter_messages("c1")]
-
-    assert found == [message(metadata={"a": [1]})]
-
-
-async def test_iteration_yields_messages_of_its_conversation_alone(chat: MessageStore) -> None:
-    await chat.store_conversation(conversation("c2"))
-    await chat.store_messages([message("m1"), message("m2", conversation_id="c2")])
-
-    assert [m.id async for m in chat.iter_messages("c1")] == ["m1"]
-    assert [m.id async for m in chat.iter_messages("c2")] == ["m2"]
-    assert [m.id async for m in chat.iter_messages("nowhere")] == []
-
-
 CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "added": (
         lambda store: store.store_turn(

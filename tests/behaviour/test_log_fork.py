@@ -11,7 +11,6 @@ from tests.behaviour.samples import (
     conversation,
     full_message,
     full_trace,
-    ids,
     message,
     messages,
     trace,
@@ -41,30 +40,6 @@ async def test_messages_are_copied_in_order_with_all_their_fields(chat: MessageS
     assert await chat.get_conversation_by_id("c2") == conversation("c2", title="Copy")
 
 
-@pytest.mark.smoke
-async def test_the_source_stays_as_it_was(chat: MessageStore) -> None:
-    await chat.store_messages(messages("m1", "m2"))
-    await chat.store_turn_trace(full_trace("m2"))
-
-    new_ids = await chat.fork_conversation("c1", conversation("c2"))
-
-    assert set(new_ids.values()).isdisjoint(new_ids)
-    assert len(set(new_ids.values())) == 2
-    assert await chat.get_messages_by_conversation_id("c1") == messages("m1", "m2")
-    assert await chat.get_turn_traces_by_conversation_id("c1") == [full_trace("m2")]
-    assert await chat.get_conversation_by_id("c1") == conversation()
-
-
-async def test_messages_up_to_one_are_copied(chat: MessageStore) -> None:
-    await chat.store_messages([*messages("b", "c", "a"), message("m1", timestamp=NOW - 1)])
-
-    new_ids = await chat.fork_conversation("c1", conversation("c2"), until="c")
-
-    assert list(new_ids) == ["m1", "b", "c"]
-    stored = await chat.get_messages_by_conversation_id("c2")
-    assert ids(stored) == list(new_ids.values())
-
-
 async def test_traces_are_copied_under_new_ids(chat: MessageStore) -> None:
     await chat.store_messages(messages("m1", "m2", "m3"))
     originals = [full_trace(f"m{n}", id=f"t{n}", turn_number=5) for n in (3, 1, 2)]
@@ -82,25 +57,6 @@ async def test_traces_are_copied_under_new_ids(chat: MessageStore) -> None:
     assert await chat.get_turn_trace_by_message_id(new_ids["m2"]) == found[1]
     assert len(await chat.find_turn_traces(TraceFilter(conversation_id="c2"))) == 2
     assert len(await chat.find_turn_traces(TraceFilter())) == 5
-
-
-async def test_a_conversation_without_messages_is_copied(chat: MessageStore) -> None:
-    assert await chat.fork_conversation("c1", conversation("c2")) == {}
-    assert await chat.get_conversation_by_id("c2") == conversation("c2")
-
-
-async def test_the_two_conversations_go_on_apart(chat: MessageStore) -> None:
-    await chat.append_messages("c1", messages("m1", "m2"))
-    new_ids = await chat.fork_conversation("c1", conversation("c2", user_id="u2"))
-
-    await chat.append_messages(
-        "c2", [message("m3", conversation_id="c2")], expected_last=new_ids["m2"]
-    )
-    await chat.rewind_conversation("c1", after=None)
-
-    found = await chat.get_messages_by_conversation_id("c2")
-    assert ids(found) == [new_ids["m1"], new_ids["m2"], "m3"]
-    assert await chat.get_messages_by_conversation_id("c1") == []
 
 
 async def test_a_conversation_is_copied_as_often_as_one_likes(chat: MessageStore) -> None:
@@ -146,14 +102,6 @@ async def test_what_is_not_there_cannot_be_copied(
 
     assert await chat.get_conversation_by_id("c3") is None
     assert len(await chat.get_messages_by_user_id("u1")) == 2
-
-
-async def test_messages_whose_conversation_was_deleted_are_not_copied(chat: MessageStore) -> None:
-    await chat.store_message(message("m1"))
-    await chat.delete_conversation("c1")
-
-    with pytest.raises(NotFoundError):
-        await chat.fork_conversation("c1", conversation("c2"), until="m1")
 
 
 async def test_strange_ids_and_texts_are_copied(chat: MessageStore) -> None:

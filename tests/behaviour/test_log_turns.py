@@ -6,20 +6,14 @@ from typing import Any
 
 import pytest
 
-from jazzmine import ConflictError, IntegrityError, NotFoundError
+from jazzmine import ConflictError, IntegrityError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api
-from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace
+from tests.behaviour.samples import NOW, ids, message, messages, trace
 
 
 async def stored(store: MessageStore) -> list[str]:
     return ids(await store.get_messages_by_conversation_id("c1"))
-
-
-async def test_a_trace_is_stored_with_its_turn(chat: MessageStore) -> None:
-    await chat.append_messages("c1", messages("m1", "m2"), trace=full_trace("m2"))
-
-    assert await chat.get_turn_trace_by_message_id("m2") == full_trace("m2")
 
 
 async def test_the_trace_of_another_message_is_refused(chat: MessageStore) -> None:
@@ -29,11 +23,6 @@ async def test_the_trace_of_another_message_is_refused(chat: MessageStore) -> No
         await chat.append_messages("c1", [message("m1")], trace=trace("m0"))
 
     assert await stored(chat) == ["m0"]
-
-
-async def test_the_trace_of_another_conversation_is_refused(chat: MessageStore) -> None:
-    with pytest.raises(ValueError, match="c2"):
-        await chat.append_messages("c1", [message("m1")], trace=trace("m1", conversation_id="c2"))
 
 
 async def test_a_turn_whose_trace_belongs_to_another_message_is_not_appended(
@@ -61,25 +50,6 @@ async def test_an_answer_is_regenerated_in_one_step(chat: MessageStore) -> None:
     assert await chat.get_turn_trace_by_id("t2") == trace("a2", id="t2")
 
 
-async def test_a_trace_that_is_replaced_leaves_its_id_to_the_next(chat: MessageStore) -> None:
-    await chat.append_messages("c1", messages("q1", "a1"), trace=trace("a1", id="t1"))
-
-    await chat.append_messages(
-        "c1", [message("a2")], trace=trace("a2", id="t1"), replace_after="q1"
-    )
-
-    assert await chat.get_turn_trace_by_id("t1") == trace("a2", id="t1")
-
-
-async def test_everything_is_replaced(chat: MessageStore) -> None:
-    await chat.store_messages(messages("m1", "m2", timestamp=NOW + 9))
-
-    (appended,) = await chat.append_messages("c1", [message("m3")], replace_after=None)
-
-    assert await stored(chat) == ["m3"]
-    assert appended.timestamp == NOW
-
-
 async def test_a_replacement_is_not_older_than_what_is_left(chat: MessageStore) -> None:
     await chat.store_messages([message("m1", timestamp=NOW + 5), message("m2", timestamp=NOW + 9)])
 
@@ -87,49 +57,6 @@ async def test_a_replacement_is_not_older_than_what_is_left(chat: MessageStore) 
 
     assert appended.timestamp == NOW + 5
     assert await chat.get_message_by_id("m3") == appended
-
-
-async def test_after_the_newest_message_nothing_is_deleted(chat: MessageStore) -> None:
-    await chat.store_messages(messages("m1", "m2"))
-
-    await chat.append_messages("c1", [message("m3")], replace_after="m2", expected_last="m2")
-
-    assert await stored(chat) == ["m1", "m2", "m3"]
-
-
-async def test_a_replacement_expects_what_was_the_newest_before(chat: MessageStore) -> None:
-    await chat.store_messages(messages("q1", "a1", "q2"))
-
-    with pytest.raises(ConflictError) as caught:
-        await chat.append_messages("c1", [message("a2")], replace_after="q1", expected_last="a1")
-
-    assert caught.value.newest_id == "q2"
-    assert await stored(chat) == ["q1", "a1", "q2"]
-
-
-@pytest.mark.parametrize("unknown", ["nowhere", "elsewhere"])
-async def test_a_replacement_after_an_unknown_message_is_refused(
-    chat: MessageStore, unknown: str
-) -> None:
-    await chat.store_conversation(conversation("c2"))
-    await chat.store_messages([message("m1"), message("elsewhere", conversation_id="c2")])
-
-    with pytest.raises(NotFoundError, match=unknown):
-        await chat.append_messages("c1", [message("m2")], replace_after=unknown)
-
-    assert await stored(chat) == ["m1"]
-
-
-async def test_repeating_a_replacement_changes_nothing(chat: MessageStore) -> None:
-    await chat.store_messages(messages("q1", "a1"))
-    turn: dict[str, Any] = {"replace_after": "q1", "trace": trace("a2"), "expected_last": "a1"}
-    first = await chat.append_messages("c1", [message("a2")], **turn)
-    await chat.append_messages("c1", [message("q2")])
-
-    again = await chat.append_messages("c1", [message("a2")], **turn)
-
-    assert again == first
-    assert await stored(chat) == ["q1", "a2", "q2"]
 
 
 @pytest.mark.smoke

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import NotFoundError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api
 from tests.behaviour.samples import conversation, full_message, message
@@ -22,38 +21,6 @@ async def test_only_the_named_fields_are_changed(chat: MessageStore) -> None:
 
     assert edited == stored.model_copy(update={"original_content": "new", "errors": None})
     assert await chat.get_message_by_id("m1") == edited
-
-
-async def test_metadata_is_merged_by_key(chat: MessageStore) -> None:
-    await chat.store_message(message(metadata={"a": 1, "b": 2}))
-
-    edited = await chat.edit_message("m1", metadata={"b": None, "review": {"by": "eve\0"}})
-
-    assert edited.metadata == {"a": 1, "review": {"by": "eve\0"}}
-    assert await chat.get_message_by_id("m1") == edited
-
-
-async def test_a_deleted_message_stays_deleted(chat: MessageStore) -> None:
-    await chat.store_message(message())
-    await chat.delete_message("m1")
-
-    with pytest.raises(NotFoundError, match="m1"):
-        await chat.edit_message("m1", original_content="the rest of the answer")
-
-    assert await chat.get_messages_by_conversation_id("c1") == []
-
-
-async def test_a_flag_and_the_order_stay(chat: MessageStore) -> None:
-    await chat.store_messages([message("m1", timestamp=5), message("m2", timestamp=5)])
-    await chat.flag_message("m1")
-
-    await chat.edit_message("m1", intent="order")
-
-    stored = await chat.get_messages_by_conversation_id("c1")
-    assert [(m.id, m.is_flagged, m.intent) for m in stored] == [
-        ("m1", True, "order"),
-        ("m2", False, "unknown"),
-    ]
 
 
 @pytest.mark.smoke

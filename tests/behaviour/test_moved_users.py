@@ -9,7 +9,7 @@ import pytest
 from jazzmine import ConflictError, NotFoundError, TraceFilter
 from jazzmine.core.message_store import MessageStore
 from jazzmine.records.usage import UsageKey
-from tests.behaviour.samples import NOW, conversation, ids, message, messages, trace
+from tests.behaviour.samples import conversation, ids, message, messages, trace
 
 
 @pytest.mark.smoke
@@ -43,29 +43,6 @@ async def test_a_page_opens_at_the_end_of_a_conversation(chat: MessageStore) -> 
     wrong: Any = "latest"
     with pytest.raises(ValueError, match="oldest"):
         await chat.get_messages_by_conversation_id("c1", order=wrong)
-
-
-async def test_messages_are_counted_by_conversation(chat: MessageStore) -> None:
-    await chat.store_messages(messages("m1", "m2", "m3"))
-    await chat.store_conversation(conversation("c2"))
-
-    counts = await chat.count_messages(["c2", "nowhere", "c1", "c1"])
-
-    assert counts == {"c2": 0, "nowhere": 0, "c1": 3}
-    assert await chat.count_messages([]) == {}
-
-
-@pytest.mark.smoke
-async def test_only_conversations_with_some_metadata_are_pruned(store: MessageStore) -> None:
-    old = {"created_at": NOW - 10, "last_updated_at": NOW - 10}
-    await store.store_conversation(conversation("c1", metadata={"pinned": True}, **old))
-    await store.store_conversation(conversation("c2", metadata={"pinned": False, "x": 1}, **old))
-    await store.store_conversation(conversation("c3", metadata={"pinned": False}, **old))
-
-    assert await store.prune_conversations(before=NOW, where={"pinned": False}, limit=1) == 1
-    assert await store.prune_conversations(before=NOW, where={"pinned": False}) == 1
-
-    assert ids(await store.get_conversations()) == ["c1"]
 
 
 @pytest.mark.smoke

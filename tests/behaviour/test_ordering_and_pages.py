@@ -26,24 +26,6 @@ async def listed(store: MessageStore, **page: Any) -> list[str]:
 # Order
 
 
-async def test_messages_are_listed_oldest_first(chat: MessageStore) -> None:
-    await chat.store_message(message("third", timestamp=NOW + 2))
-    await chat.store_message(message("first", timestamp=-NOW))
-    await chat.store_message(message("second", timestamp=NOW + 1))
-
-    assert await listed(chat) == ["first", "second", "third"]
-
-
-async def test_equally_old_messages_are_listed_in_the_order_they_were_stored(
-    chat: MessageStore,
-) -> None:
-    await chat.store_message(message("c"))
-    await chat.store_messages(messages("a", "d"))
-    await chat.store_turn(messages=messages("b"))
-
-    assert await listed(chat) == ["c", "a", "d", "b"]
-
-
 @pytest.mark.each_value
 @pytest.mark.smoke
 @pytest.mark.parametrize(
@@ -147,40 +129,7 @@ async def test_the_extremes_of_time_are_in_order(chat: MessageStore) -> None:
     assert ids(await chat.get_immediate_context("c1", 1)) == ["end"]
 
 
-async def test_a_users_messages_are_in_order_across_conversations(chat: MessageStore) -> None:
-    await chat.store_conversation(conversation("c2"))
-    await chat.store_message(message("m1", timestamp=NOW + 1))
-    await chat.store_message(message("m2", conversation_id="c2"))
-    await chat.store_message(message("m3"))
-    await chat.store_message(message("other", user_id="u2"))
-
-    assert ids(await chat.get_messages_by_user_id("u1")) == ["m2", "m3", "m1"]
-
-
 # Pages
-
-
-@pytest.mark.each_value
-@pytest.mark.smoke
-async def test_pages_add_up_to_the_listing(chat: MessageStore) -> None:
-    await chat.store_messages(messages("m2", "m3", "m4"))
-    await chat.store_messages([message("m1", timestamp=NOW - 1), message("m5", timestamp=NOW + 1)])
-
-    assert await listed(chat, limit=2) == ["m1", "m2"]
-    assert await listed(chat, limit=2, after="m2") == ["m3", "m4"]
-    assert await listed(chat, limit=2, after="m4") == ["m5"]
-    assert await listed(chat, limit=2, after="m5") == []
-
-
-async def test_a_page_has_no_more_than_its_limit(chat: MessageStore) -> None:
-    assert await listed(chat, limit=5) == []
-    await chat.store_messages(messages("m1", "m2", "m3"))
-
-    assert await listed(chat, after="m1") == ["m2", "m3"]
-    assert await listed(chat, limit=None, after=None) == ["m1", "m2", "m3"]
-    assert await listed(chat, limit=4) == ["m1", "m2", "m3"]
-    assert await listed(chat, limit=0) == []
-    assert await listed(chat, limit=0, after="m1") == []
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ OF_THE_USER = {
     "get_messages_by_user_id",
     "get_or_create_conversation",
     "get_turn_traces_by_agent_id",
+    "move_user",
     "ping",
     "prune_conversations",
     "search_messages",
@@ -112,7 +113,8 @@ async def test_the_messages_of_others_are_not_iterated(own: MessageStore) -> Non
 
 
 async def test_lists_and_sums_are_of_the_users_conversations(own: MessageStore) -> None:
-    [usage] = await own.summarize_usage(TraceFilter(), by="agent")
+    [usage] = await own.summarize_usage(TraceFilter(conversation_id="c1"), by="agent")
+    [of_user] = await own.summarize_usage(TraceFilter(), by="agent")
 
     assert ids(await own.get_conversations()) == ["c1"]
     assert ids(await own.get_conversations(where={"a": 1})) == []
@@ -126,6 +128,8 @@ async def test_lists_and_sums_are_of_the_users_conversations(own: MessageStore) 
     assert ids(await own.get_turn_traces_by_agent_id("a1", offset=1)) == []
     assert ids(await own.find_turn_traces(TraceFilter())) == ["t1"]
     assert usage.turns == 1
+    assert await own.count_messages(["c1", "c2", "c8"]) == {"c1": 2, "c2": 0, "c8": 0}
+    assert of_user.turns == 2  # what was recorded for the user, wherever
 
 
 async def test_another_user_as_an_argument_is_refused(
@@ -145,6 +149,10 @@ async def test_another_user_as_an_argument_is_refused(
         lambda: own.find_turn_traces(of_stranger),
         lambda: own.summarize_usage(of_stranger, by="agent"),
         lambda: own.erase_user(STRANGER),
+        lambda: own.move_user("u1", STRANGER),
+        lambda: own.move_user(STRANGER, "u1"),
+        lambda: own.prune_conversations(before=1, user_id=STRANGER),
+        lambda: own.get_conversations_by_agent_id("a1", user_id=STRANGER),
     ]
 
     for call in calls:
@@ -237,7 +245,7 @@ async def test_a_search_finds_what_is_in_the_users_conversations(searched: Messa
     await searched.store_messages([*MESSAGES, message("m5", original_content="tea")])
     own = searched.scoped(user_id="u1")
 
-    assert [found.message.id for found in await own.search_messages("tea")] == ["m5"]
+    assert [found.message.id for found in await own.search_messages("tea", limit=1)] == ["m5"]
     assert [one.message.id for one in await own.search_messages("tea", order="newest")] == ["m5"]
     assert await own.search_messages("secret") == []
     assert await own.search_messages("tea", conversation_id="c2") == []
@@ -252,14 +260,32 @@ async def test_a_scope_costs_nothing_and_closes_nothing(entangled: MessageStore)
     own = entangled.scoped(user_id="u1")
     same = own.scoped(user_id="u1")
 
-    assert type(own) is type(entangled)
-    assert ids(await same.get_conversations()) == ["c1"]
+    assert isinstance(own, MessageStore)
     with pytest.raises(ScopeError):
         own.scoped(user_id=STRANGER)
     await own.close()
     with pytest.raises(StoreClosedError):
-        await same.get_conversations()
+        await own.get_conversations()
+    assert ids(await same.get_conversations()) == ["c1"]
     await entangled.ping()
+
+
+async def test_whose_a_conversation_is_is_asked_once(
+    entangled: MessageStore, own: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, asked = entangled.backend.get_conversation, []
+
+    async def note(conversation_id: str) -> Any:
+        asked.append(conversation_id)
+        return await read(conversation_id)
+
+    monkeypatch.setattr(entangled.backend, "get_conversation", note)
+    await own.get_or_create_conversation(conversation("c5"))
+    for number in range(3):
+        await own.store_message(message(f"n{number}"))
+        await own.store_message(message(f"o{number}", conversation_id="c5"))
+
+    assert asked.count("c1") == 1
 
 
 def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(

@@ -16,50 +16,11 @@ from tests.behaviour.samples import (
 )
 from tests.behaviour.writes import store_traces
 
-MEETS_ALL: dict[str, Any] = {
-    "agent_id": "a2",
-    "user_id": "u2",
-    "conversation_id": "c2",
-    "detected_intent": "book",
-    "started_at_ms": 50,
-    "total_tokens": 10,
-    "total_latency_ms": 20,
-    "errors": ["no such train"],
-    "tool_traces": [tool_trace(success=True)],
-    "llm_calls": [llm_call(model="big")],
-}
-MEETS_ALL_BUT_ONE: dict[str, dict[str, Any]] = {
-    "another agent": {"agent_id": "a1"},
-    "another user": {"user_id": "u1"},
-    "another conversation": {"conversation_id": "c1"},
-    "another intent": {"detected_intent": "cancel"},
-    "too early": {"started_at_ms": 49},
-    "too late": {"started_at_ms": 60},
-    "too few tokens": {"total_tokens": 9},
-    "too quick": {"total_latency_ms": 19},
-    "no errors": {"errors": []},
-    "another tool": {"tool_traces": [tool_trace()]},
-    "another model": {"llm_calls": [llm_call()]},
-}
-
 
 async def found(store: MessageStore, **conditions: Any) -> list[str]:
     """Return the ids of the messages whose traces match a filter."""
     traces = await store.find_turn_traces(TraceFilter(**conditions))
     return [one.message_id for one in traces]
-
-
-async def test_a_filter_without_conditions_means_all_traces(chat: MessageStore) -> None:
-    await store_traces(chat, trace("m1"), trace("m2", agent_id="a2", user_id="u2"))
-
-    assert await chat.find_turn_traces(TraceFilter()) == [
-        trace("m2", agent_id="a2", user_id="u2"),
-        trace("m1"),
-    ]
-
-
-async def test_where_nothing_is_stored_nothing_is_found(store: MessageStore) -> None:
-    assert await store.find_turn_traces(TraceFilter()) == []
 
 
 async def test_traces_are_found_newest_first_and_of_equals_the_latest_stored(
@@ -161,27 +122,6 @@ async def test_traces_are_found_by(
 
     for conditions, expected in filters:
         assert await found(chat, **conditions) == expected.split()
-
-
-@pytest.mark.smoke
-async def test_all_conditions_of_a_filter_must_hold(chat: MessageStore) -> None:
-    near = [trace(name, **{**MEETS_ALL, **change}) for name, change in MEETS_ALL_BUT_ONE.items()]
-    await store_traces(chat, trace("all", **MEETS_ALL), *near)
-
-    assert await found(
-        chat,
-        agent_id="a2",
-        user_id="u2",
-        conversation_id="c2",
-        intent="book",
-        started_from=50,
-        started_until=60,
-        min_total_tokens=10,
-        min_latency_ms=20,
-        has_errors=True,
-        tool={"success": True},
-        llm_call={"model": "big"},
-    ) == ["all"]
 
 
 # Fields of a tool trace or a call

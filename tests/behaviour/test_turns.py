@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import IntegrityError, TurnRecorder
+from jazzmine import TurnRecorder
 from jazzmine.core.message_store import MessageStore, TraceFilter
-from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace
+from tests.behaviour.samples import NOW, conversation, full_trace, ids, message
 
 
 async def everything(store: MessageStore) -> list[Any]:
@@ -52,34 +52,6 @@ async def test_a_recorded_turn_is_stored_as_it_was_recorded(chat: MessageStore) 
     assert await chat.find_turn_traces(where) == [recorder.trace]
 
 
-async def test_a_turn_may_be_its_conversation_alone(store: MessageStore) -> None:
-    await store.store_turn(conversation=conversation())
-
-    assert await store.get_conversation_by_id("c1") == conversation()
-
-
-async def test_a_turn_may_be_its_messages_alone(chat: MessageStore) -> None:
-    await chat.store_turn(messages=messages("m1", "m2"))
-
-    assert ids(await chat.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
-
-
-async def test_a_turn_may_be_its_trace_alone(chat: MessageStore) -> None:
-    await chat.store_message(message())
-
-    await chat.store_turn(trace=trace())
-
-    assert await chat.get_turn_trace_by_message_id("m1") == trace()
-
-
-async def test_an_empty_turn_stores_nothing(chat: MessageStore) -> None:
-    before = await everything(chat)
-
-    await chat.store_turn()
-
-    assert await everything(chat) == before
-
-
 async def test_the_messages_of_a_turn_may_come_from_any_iterable(chat: MessageStore) -> None:
     await chat.store_turn(messages=(message(name) for name in ("m1", "m2")))
 
@@ -89,93 +61,6 @@ async def test_the_messages_of_a_turn_may_come_from_any_iterable(chat: MessageSt
 async def test_a_turn_is_given_by_names_alone(chat: MessageStore) -> None:
     with pytest.raises(TypeError):
         await chat.store_turn(conversation())  # type: ignore[call-arg]
-
-
-async def test_a_turn_stored_again_doubles_nothing(store: MessageStore) -> None:
-    turn: dict[str, Any] = {
-        "conversation": conversation(),
-        "messages": messages("m1", "m2"),
-        "trace": trace("m2"),
-    }
-    await store.store_turn(**turn)
-    await store.store_message(message("m3"))
-    before = await everything(store)
-
-    await store.store_turn(**turn)
-
-    assert await everything(store) == before
-    assert ids(await store.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m3"]
-
-
-async def test_a_turn_replaces_its_stored_records(store: MessageStore) -> None:
-    await store.store_turn(
-        conversation=conversation(), messages=[message()], trace=trace(id="first")
-    )
-
-    await store.store_turn(
-        conversation=conversation(title="Another title"),
-        messages=[message(intent="changed")],
-        trace=trace(id="second"),
-    )
-
-    assert await store.get_conversation_by_id("c1") == conversation(title="Another title")
-    assert await store.get_messages_by_conversation_id("c1") == [message(intent="changed")]
-    assert await store.get_turn_traces_by_conversation_id("c1") == [trace(id="second")]
-    assert await store.get_turn_trace_by_id("first") is None
-
-
-async def test_of_two_messages_with_one_id_in_a_turn_the_later_is_stored(
-    chat: MessageStore,
-) -> None:
-    await chat.store_turn(messages=[message("m1"), message("m2"), message("m1", intent="later")])
-
-    found = await chat.get_messages_by_conversation_id("c1")
-    assert found == [message("m1", intent="later"), message("m2")]
-
-
-@pytest.mark.smoke
-async def test_a_turn_whose_trace_is_of_no_stored_message_stores_nothing(
-    store: MessageStore,
-) -> None:
-    before = await everything(store)
-
-    with pytest.raises(IntegrityError, match="lost"):
-        await store.store_turn(
-            conversation=conversation(), messages=messages("m1", "m2"), trace=trace("lost")
-        )
-
-    assert await everything(store) == before
-
-
-async def test_a_turn_whose_trace_id_belongs_to_another_message_stores_nothing(
-    chat: MessageStore,
-) -> None:
-    await chat.store_turn(messages=[message("m1")], trace=trace("m1", id="t1"))
-    before = await everything(chat)
-
-    with pytest.raises(IntegrityError, match="t1"):
-        await chat.store_turn(
-            conversation=conversation(title="Another title"),
-            messages=[message("m1", intent="changed"), message("m2")],
-            trace=trace("m2", id="t1"),
-        )
-
-    assert await everything(chat) == before
-
-
-async def test_a_turn_with_a_message_of_no_stored_conversation_stores_nothing(
-    chat: MessageStore,
-) -> None:
-    before = await everything(chat)
-
-    with pytest.raises(IntegrityError, match="nowhere"):
-        await chat.store_turn(
-            conversation=conversation("c2"),
-            messages=[message("m1"), message("m2", conversation_id="nowhere")],
-            trace=trace("m1"),
-        )
-
-    assert await everything(chat) == before
 
 
 async def test_a_turn_with_a_trace_that_no_back_end_can_hold_stores_nothing(

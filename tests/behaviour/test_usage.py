@@ -11,7 +11,6 @@ from tests.behaviour.samples import llm_call, message, trace
 from tests.behaviour.writes import store_traces
 
 DAY = 86_400_000
-USAGE_KEYS = ["agent", "user", "conversation", "intent", "model", "day"]
 
 
 async def usage(store: MessageStore, by: Any, **conditions: Any) -> list[UsageSummary]:
@@ -74,11 +73,6 @@ async def test_the_figures_are_of_plain_types(chat: MessageStore) -> None:
         "total_energy_kwh": float,
         "total_co2_g": float,
     }
-
-
-@pytest.mark.parametrize("by", USAGE_KEYS)
-async def test_without_traces_there_is_no_usage(store: MessageStore, by: str) -> None:
-    assert await usage(store, by) == []
 
 
 @pytest.mark.each_value
@@ -195,20 +189,6 @@ async def test_percentiles_are_values_that_occurred_by_nearest_rank(
     assert group.mean_latency_ms == pytest.approx(sum(latencies) / len(latencies))
 
 
-async def test_usage_is_of_the_traces_that_the_filter_means(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m1", started_at_ms=1, total_tokens=1),
-        trace("m2", started_at_ms=2, total_tokens=2),
-        trace("m3", started_at_ms=2, total_tokens=4, agent_id="a2"),
-        trace("m4", started_at_ms=3, total_tokens=8),
-    )
-
-    found = await usage(chat, "agent", started_from=2, started_until=3)
-
-    assert [(group.key, group.total_tokens) for group in found] == [("a2", 4), ("a1", 2)]
-
-
 async def test_usage_is_not_of_the_newest_hundred_turns_alone(chat: MessageStore) -> None:
     names = [f"m{number}" for number in range(120)]
     await chat.store_messages([message(name) for name in names])
@@ -217,82 +197,6 @@ async def test_usage_is_not_of_the_newest_hundred_turns_alone(chat: MessageStore
     (group,) = await usage(chat, "agent")
 
     assert (group.turns, group.total_tokens) == (120, 120)
-
-
-async def test_a_turn_counts_once_however_often_it_is_stored(chat: MessageStore) -> None:
-    await store_traces(chat, trace("m1", id="t1", total_tokens=1))
-    await store_traces(chat, trace("m1", id="t2", total_tokens=2))
-    await store_traces(chat, trace("m1", id="t2", total_tokens=4))
-
-    (group,) = await usage(chat, "agent")
-
-    assert (group.turns, group.total_tokens) == (1, 4)
-
-
-@pytest.mark.smoke
-async def test_by_model_the_figures_are_those_of_its_calls(chat: MessageStore) -> None:
-    one = llm_call(
-        model="big", prompt_tokens=10, completion_tokens=1, total_tokens=11, latency_ms=100
-    )
-    two = llm_call(
-        model="big", prompt_tokens=20, completion_tokens=2, total_tokens=22, latency_ms=200
-    )
-    three = llm_call(model="big", total_tokens=4, latency_ms=600)
-    of_the_turn = {"total_tokens": 999, "total_latency_ms": 999, "total_energy_kwh": 9.0}
-    await store_traces(
-        chat,
-        trace("m1", llm_calls=[one, two], errors=["no such train"], **of_the_turn),
-        trace("m2", llm_calls=[three], total_co2_g=9.0),
-    )
-
-    assert await usage(chat, "model") == [
-        UsageSummary(
-            key="big",
-            turns=2,
-            failed_turns=1,
-            prompt_tokens=30,
-            completion_tokens=3,
-            total_tokens=37,
-            unreported_calls=1,
-            unpriced_calls=3,
-            mean_latency_ms=300.0,
-            p50_latency_ms=200,
-            p95_latency_ms=600,
-            max_latency_ms=600,
-            total_energy_kwh=0.0,
-            total_co2_g=0.0,
-        )
-    ]
-
-
-DETAILED = {"cached_prompt_tokens": 6, "cache_write_tokens": 3, "reasoning_tokens": 2}
-
-
-@pytest.mark.each_value
-@pytest.mark.parametrize("by", ["agent", "user", "conversation", "intent", "day"])
-async def test_what_only_calls_have_is_summed_up_over_all_calls_of_the_turns(
-    chat: MessageStore, by: str
-) -> None:
-    calls = [
-        llm_call(**DETAILED, cost_usd=0.5, prompt_tokens=9),
-        llm_call(model="big", cost_usd=0.25),
-    ]
-    await store_traces(
-        chat,
-        trace("m1", llm_calls=calls, total_tokens=5, total_latency_ms=100),
-        trace(
-            "m2", llm_calls=[llm_call(), llm_call(**DETAILED)], total_tokens=7, total_latency_ms=50
-        ),
-        trace("m3", llm_calls=[llm_call()], total_tokens=1, total_latency_ms=150),
-        trace("m4", total_latency_ms=100),
-    )
-
-    (group,) = await usage(chat, by)
-
-    assert (group.cached_prompt_tokens, group.cache_write_tokens) == (12, 6)
-    assert (group.reasoning_tokens, group.cost_usd) == (4, 0.75)
-    assert (group.unreported_calls, group.unpriced_calls) == (4, 3)
-    assert (group.turns, group.total_tokens, group.mean_latency_ms) == (4, 13, 100.0)
 
 
 async def test_what_only_calls_have_is_summed_up_in_the_group_of_its_turn_or_model(
@@ -322,31 +226,6 @@ async def test_what_only_calls_have_is_summed_up_in_the_group_of_its_turn_or_mod
         ("none", 0, 0, 0.0),
         ("small", 2, 2, 1.0),
     ]
-
-
-async def test_by_model_a_turn_is_in_the_group_of_each_model_that_it_called(
-    chat: MessageStore,
-) -> None:
-    small = llm_call(model="small", total_tokens=5, latency_ms=7)
-    big = llm_call(model="big", total_tokens=50, latency_ms=70)
-    await store_traces(
-        chat, trace("m1", llm_calls=[small, big, small]), trace("m2", llm_calls=[big])
-    )
-
-    found = await usage(chat, "model")
-
-    figures = [
-        (group.key, group.turns, group.total_tokens, group.max_latency_ms) for group in found
-    ]
-    assert figures == [("big", 2, 100, 70), ("small", 1, 10, 7)]
-
-
-async def test_by_model_turns_without_calls_are_in_no_group(chat: MessageStore) -> None:
-    await store_traces(chat, trace("m1", total_tokens=100), trace("m2", llm_calls=[llm_call()]))
-
-    found = await usage(chat, "model")
-
-    assert [(group.key, group.turns) for group in found] == [("small", 1)]
 
 
 async def test_by_model_all_calls_of_a_matching_turn_are_counted(

@@ -18,7 +18,7 @@ from jazzmine.core.working_memory import (
     WorkingMemory,
     WorkingMemoryStore,
 )
-from jazzmine.errors import LockTimeoutError, NotFoundError, StaleWorkingMemoryError
+from jazzmine.errors import LockTimeoutError, StaleWorkingMemoryError
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy, clear_deeply
@@ -73,26 +73,6 @@ async def test_a_block_is_saved_once_with_all_its_changes(memory_store: WorkingM
     assert stored.last_agent_response == "Done"
 
 
-async def test_a_block_begins_with_what_is_stored_and_ends_with_what_it_was_changed_to(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    saved = await memory_store.save(busy("c"))
-
-    async def reply() -> str:
-        async with memory_store.locked("c") as memory:
-            assert memory.to_dict() == saved.to_dict()
-            memory.end_turn("Done", "confirm")
-            memory.entity_max_age_turns = 9
-            assert await memory_store.get("c") == saved
-            return "returned"
-
-    assert await reply() == "returned"
-
-    stored = await memory_store.get("c")
-    assert stored is not None
-    assert (stored.last_agent_response, stored.entity_max_age_turns) == ("Done", 9)
-
-
 async def test_after_its_block_a_working_memory_is_the_caller_s(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -144,17 +124,6 @@ async def test_a_block_cannot_turn_back_the_revision(memory_store: WorkingMemory
     assert stored.revision == 3
     with pytest.raises(StaleWorkingMemoryError):
         await memory_store.save(stale)
-
-
-async def test_a_block_without_a_working_memory_is_refused(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    with pytest.raises(NotFoundError, match="'nobody'"):
-        async with memory_store.locked("nobody"):
-            pytest.fail("the block was entered")
-
-    created = await memory_store.get_or_create("nobody", "user", "agent")
-    assert created.revision == 1
 
 
 Call = Callable[[Any, WorkingMemory], Any]

@@ -9,7 +9,6 @@ import pytest
 from pydantic import ValidationError
 
 from jazzmine.core.working_memory import (
-    ConversationStatus,
     ToolCallRecord,
     WorkingMemory,
     WorkingMemoryStore,
@@ -17,90 +16,7 @@ from jazzmine.core.working_memory import (
 from jazzmine.errors import StaleWorkingMemoryError
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
-from tests.behaviour.memory_samples import busy, timeless
-
-
-async def test_save_keeps_everything_and_counts_itself(memory_store: WorkingMemoryStore) -> None:
-    memory = busy("c")
-    memory.status = ConversationStatus.ERROR
-    expected = timeless(memory)
-
-    saved = await memory_store.save(memory)
-
-    assert timeless(saved) == {**expected, "revision": 1}
-    assert saved.created_at == memory.created_at
-    assert await memory_store.get("c") == saved
-
-
-async def test_a_saved_working_memory_may_be_changed_and_saved_again(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    memory = busy("c")
-    await memory_store.save(memory)
-    memory.collect_slot("size", 42)
-    await memory_store.save(memory)
-    memory.collect_slot("colour", "red")
-
-    saved = await memory_store.save(memory)
-
-    assert saved.revision == memory.revision == 3
-    assert saved == memory
-    assert await memory_store.get("c") == memory
-
-
-@pytest.mark.smoke
-async def test_a_working_memory_that_another_saved_since_is_refused(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    await memory_store.save(busy("c"))
-    mine, other = await memory_store.get("c"), await memory_store.get("c")
-    assert mine is not None
-    assert other is not None
-    saved = await memory_store.save(other)
-    mine.end_turn("too late", "apologise")
-
-    with pytest.raises(StaleWorkingMemoryError, match="'c'"):
-        await memory_store.save(mine)
-
-    assert await memory_store.get("c") == saved
-    assert mine.revision == 1
-
-
-async def test_a_working_memory_that_an_update_changed_since_is_refused(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    mine = await memory_store.save(busy("c"))
-    updated = await memory_store.collect_slot("c", "size", 42)
-
-    with pytest.raises(StaleWorkingMemoryError):
-        await memory_store.save(mine)
-
-    assert await memory_store.get("c") == updated
-
-
-async def test_a_new_working_memory_does_not_replace_a_stored_one(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    saved = await memory_store.save(busy("c"))
-
-    with pytest.raises(StaleWorkingMemoryError):
-        await memory_store.save(WorkingMemory("c", "user", "agent"))
-
-    assert await memory_store.get("c") == saved
-
-
-async def test_a_stale_working_memory_is_refused_as_often_as_it_comes(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    stale = await memory_store.save(busy("c"))
-    updated = await memory_store.end_turn("c", "Hello", "greet")
-    with pytest.raises(StaleWorkingMemoryError):
-        await memory_store.save(stale)
-
-    with pytest.raises(StaleWorkingMemoryError):
-        await memory_store.save(stale)
-
-    assert await memory_store.get("c") == updated
+from tests.behaviour.memory_samples import busy
 
 
 async def test_the_lock_is_free_after_a_refused_save(memory_store: WorkingMemoryStore) -> None:
@@ -130,34 +46,6 @@ async def test_one_of_ten_savers_of_the_same_revision_wins(
     lost = [each for each in outcomes if isinstance(each, StaleWorkingMemoryError)]
     assert (len(won), len(lost)) == (1, 9)
     assert await memory_store.get("c") == won[0]
-
-
-async def test_a_working_memory_that_another_deleted_since_is_refused(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    memory = busy("c")
-    await memory_store.save(memory)
-    await memory_store.delete("c")
-
-    with pytest.raises(StaleWorkingMemoryError, match="is gone"):
-        await memory_store.save(memory)
-
-    assert await memory_store.get("c") is None
-    assert memory.revision == 1
-
-
-async def test_a_working_memory_that_another_created_again_since_is_refused(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    memory = await memory_store.get_or_create("c", "ann", "shop")
-    await memory_store.delete("c")
-    anew = await memory_store.get_or_create("c", "bob", "bank")
-    assert anew.revision == memory.revision
-
-    with pytest.raises(StaleWorkingMemoryError, match="another one"):
-        await memory_store.save(memory)
-
-    assert await memory_store.get("c") == anew
 
 
 async def test_a_working_memory_that_expired_since_is_refused(

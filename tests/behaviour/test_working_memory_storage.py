@@ -8,38 +8,10 @@ from typing import Any
 import pytest
 
 from jazzmine.core.working_memory import (
-    ConversationStatus,
-    WorkingMemory,
     WorkingMemoryStore,
 )
 from tests.behaviour.apis import Api
-from tests.behaviour.memory_samples import TTL, busy, clear_deeply, timeless
-
-
-async def test_a_conversation_without_a_working_memory_gives_none(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    assert await memory_store.get("nobody") is None
-
-
-async def test_get_or_create_makes_an_idle_working_memory(memory_store: WorkingMemoryStore) -> None:
-    created = await memory_store.get_or_create("c", "ann", "shop")
-
-    assert timeless(created) == timeless(WorkingMemory("c", "ann", "shop", revision=1))
-    assert created.status is ConversationStatus.IDLE
-    assert await memory_store.get("c") == created
-
-
-async def test_get_or_create_returns_the_stored_working_memory_for_any_user(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    await memory_store.get_or_create("c", "ann", "shop")
-    updated = await memory_store.end_turn("c", "Hello", "greet")
-
-    returned = await memory_store.get_or_create("c", "bob", "bank")
-
-    assert returned == updated
-    assert await memory_store.get("c") == updated
+from tests.behaviour.memory_samples import TTL, busy, clear_deeply
 
 
 @pytest.mark.smoke
@@ -105,54 +77,6 @@ async def test_an_open_store_answers_a_ping(memory_store: WorkingMemoryStore) ->
     await memory_store.ping()
 
     assert await memory_store.active_count() == 0
-
-
-@pytest.mark.smoke
-async def test_delete_returns_whether_there_was_a_working_memory(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    await memory_store.save(busy("c"))
-
-    was_there = await memory_store.delete("c")
-    was_still_there = await memory_store.delete("c")
-
-    assert was_there is True
-    assert was_still_there is False
-    assert await memory_store.get("c") is None
-
-
-async def test_a_deleted_conversation_starts_fresh(memory_store: WorkingMemoryStore) -> None:
-    await memory_store.save(busy("c"))
-    await memory_store.delete("c")
-
-    created = await memory_store.get_or_create("c", "bob", "bank")
-
-    assert timeless(created) == timeless(WorkingMemory("c", "bob", "bank", revision=1))
-
-
-async def test_delete_leaves_other_conversations_alone(memory_store: WorkingMemoryStore) -> None:
-    await memory_store.save(busy("c"))
-    other = await memory_store.save(busy("other"))
-
-    await memory_store.delete("c")
-
-    assert await memory_store.get("other") == other
-
-
-@pytest.mark.smoke
-async def test_active_count_is_that_of_the_conversations_with_a_working_memory(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    empty = await memory_store.active_count()
-    for cid in ("a", "b", "c"):
-        await memory_store.get_or_create(cid, "user", "agent")
-    await memory_store.get_or_create("a", "user", "agent")
-    await memory_store.end_turn("b", "Hello", "greet")
-    three = await memory_store.active_count()
-
-    await memory_store.delete("b")
-
-    assert (empty, three, await memory_store.active_count()) == (0, 3, 2)
 
 
 @pytest.mark.each_value

@@ -18,13 +18,11 @@ from jazzmine.core.working_memory import (
     WorkingMemory,
     WorkingMemoryStore,
 )
-from jazzmine.errors import NotFoundError
 from jazzmine.records.memory_copy import deep_copy
 from tests.behaviour.apis import Api
 from tests.behaviour.memory_samples import (
     INVALID_UPDATES,
     NOT_APPLYING_UPDATES,
-    REPEATABLE_UPDATES,
     UPDATES,
     InvalidUpdate,
     Update,
@@ -34,7 +32,6 @@ from tests.behaviour.memory_samples import (
 )
 
 each_update = pytest.mark.parametrize("update", UPDATES, ids=str)
-each_repeatable_update = pytest.mark.parametrize("update", REPEATABLE_UPDATES, ids=str)
 each_idle_update = pytest.mark.parametrize("update", NOT_APPLYING_UPDATES, ids=str)
 each_invalid_update = pytest.mark.parametrize("update", INVALID_UPDATES, ids=str)
 
@@ -78,18 +75,6 @@ async def test_the_arguments_and_the_result_of_an_update_are_copied(
 
 
 # The lock is free after each update that is refused.
-
-
-@each_update
-async def test_an_update_without_a_working_memory_is_refused(
-    memory_store: WorkingMemoryStore, update: Update
-) -> None:
-    with pytest.raises(NotFoundError, match="'nobody'"):
-        await update.on(memory_store, "nobody")
-
-    assert await memory_store.get("nobody") is None
-    assert await memory_store.active_count() == 0
-    assert (await memory_store.save(busy("nobody"))).revision == 1
 
 
 @each_idle_update
@@ -193,23 +178,6 @@ async def test_an_order_goes_from_the_first_question_to_the_archive(
     assert (record.started_at_turn, record.ended_at_turn) == (1, 2)
 
 
-async def test_tool_calls_are_numbered_within_the_turn(memory_store: WorkingMemoryStore) -> None:
-    await memory_store.save(busy("c"))
-    await memory_store.record_tool_call("c", ToolCallRecord("first", {}))
-    second = await memory_store.record_tool_call("c", ToolCallRecord("second", {}))
-
-    await memory_store.begin_turn("c", TurnCache(2))
-    third = await memory_store.record_tool_call("c", ToolCallRecord("third", {}))
-
-    assert second.current_turn is not None
-    assert [call.call_index for call in second.current_turn.tool_calls] == [0, 1]
-    assert third.current_turn is not None
-    assert [call.call_index for call in third.current_turn.tool_calls] == [0]
-    assert third.active_flow is not None
-    history = [(call.tool_name, call.turn_number) for call in third.active_flow.tool_call_history]
-    assert history == [("first", 1), ("second", 1), ("third", 2)]
-
-
 async def test_a_flow_in_progress_is_archived_and_logged_when_another_starts(
     memory_store: WorkingMemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,20 +191,6 @@ async def test_a_flow_in_progress_is_archived_and_logged_when_another_starts(
     ]
     assert updated.pending_confirmation is None
     assert "'order'" in caplog.text
-
-
-@each_repeatable_update
-async def test_an_update_made_again_equals_one(
-    memory_store: WorkingMemoryStore, update: Update
-) -> None:
-    await memory_store.save(busy("c"))
-    arguments = update.arguments()
-    again = Update(update.name, lambda: arguments)
-    once = await again.on(memory_store, "c")
-
-    twice = await again.on(memory_store, "c")
-
-    assert {**timeless(twice), "revision": 0} == {**timeless(once), "revision": 0}
 
 
 class Brief(WorkingMemory):
@@ -260,18 +214,6 @@ async def test_a_store_may_have_working_memories_with_other_limits(
             assert type(read) is type(updated) is Brief
             assert [topic.turn_number for topic in updated.topic_history] == [2, 3]
             assert updated.topic_count == 4
-
-
-async def test_a_confirmation_outside_of_a_flow_is_declined(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    await memory_store.get_or_create("c", "user", "agent")
-    await memory_store.request_confirmation("c", PendingConfirmation("", "sure?", {}, 0))
-
-    declined = await memory_store.cancel_flow("c")
-
-    assert declined.pending_confirmation is None
-    assert declined.status is ConversationStatus.IDLE
 
 
 @pytest.mark.smoke

@@ -15,9 +15,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jazzmine._sync.message_store.transfer import iter_records
 from jazzmine.records.base import RecordKind
 from jazzmine.sync import MessageStore
+from jazzmine.sync.maintenance import iter_records
 from tests.servers.programs import Program, run_python
 
 __all__ = [

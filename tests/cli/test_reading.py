@@ -178,9 +178,9 @@ def test_the_context_leaves_out_flagged_messages(url: str) -> None:
 
 
 def test_the_context_may_be_limited_by_tokens(url: str) -> None:
-    found = objects(run("context", "c1", "--max-tokens", "11", "--json", "--store", url).output)
-    assert [one["id"] for one in found] == ["x", "a"]  # 7 and 4 tokens
-    fewer = objects(run("context", "c1", "--max-tokens", "10", "--json", "--store", url).output)
+    found = objects(run("context", "c1", "--max-tokens", "19", "--json", "--store", url).output)
+    assert [one["id"] for one in found] == ["x", "a"]  # 11 and 8 tokens
+    fewer = objects(run("context", "c1", "--max-tokens", "18", "--json", "--store", url).output)
     assert [one["id"] for one in fewer] == ["a"]
     assert run("context", "c1", "--max-tokens", "9", "-n", "2", "--store", url).status == 2
 

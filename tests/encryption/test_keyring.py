@@ -42,17 +42,17 @@ def test_known_answers(
     ring = Keyring({"k": bytes.fromhex(key)})
     monkeypatch.setattr(os, "urandom", lambda size: bytes.fromhex(nonce)[:size])
 
-    found = ring.seal(bytes.fromhex(plain), bytes.fromhex(context))
+    found = ring.encrypt(bytes.fromhex(plain), bytes.fromhex(context))
 
     assert found.hex() == nonce + sealed
-    assert ring.open("k", found, bytes.fromhex(context), "it").hex() == plain
+    assert ring.decrypt("k", found, bytes.fromhex(context), "it").hex() == plain
 
 
 def test_nonces_never_repeat() -> None:
     ring = keyring(FIRST)
 
     # Of 32 bits, ten would repeat.
-    nonces = {ring.seal(b"", b"")[:12] for _ in range(300_000)}
+    nonces = {ring.encrypt(b"", b"")[:12] for _ in range(300_000)}
 
     assert len(nonces) == 300_000
 
@@ -60,61 +60,61 @@ def test_nonces_never_repeat() -> None:
 def test_one_text_is_never_sealed_to_the_same_twice() -> None:
     ring = keyring(FIRST)
 
-    assert ring.seal_text(b"yes", b"here") != ring.seal_text(b"yes", b"here")
+    assert ring.encrypt_text(b"yes", b"here") != ring.encrypt_text(b"yes", b"here")
 
 
 def test_the_first_key_seals_and_all_open() -> None:
     old, both = keyring(FIRST), keyring(SECOND, FIRST)
 
-    assert both.open_text(old.seal_text(b"text", b"here"), b"here", "it") == b"text"
-    assert both.seal_text(b"text", b"here").startswith(f"{SECOND}:")
+    assert both.decrypt_text(old.encrypt_text(b"text", b"here"), b"here", "it") == b"text"
+    assert both.encrypt_text(b"text", b"here").startswith(f"{SECOND}:")
 
 
 @pytest.mark.parametrize("place", range(12 + 4 + 16))
 def test_a_changed_byte_does_not_open(place: int) -> None:
-    sealed = bytearray(keyring(FIRST).seal(b"text", b"here"))
+    sealed = bytearray(keyring(FIRST).encrypt(b"text", b"here"))
     sealed[place] ^= 1
 
     with pytest.raises(DecryptionError, match="it was changed, cut or moved"):
-        keyring(FIRST).open(FIRST, bytes(sealed), b"here", "it")
+        keyring(FIRST).decrypt(FIRST, bytes(sealed), b"here", "it")
 
 
 @pytest.mark.parametrize("size", range(12 + 4 + 16))
 def test_what_was_cut_does_not_open(size: int) -> None:
-    sealed = keyring(FIRST).seal(b"text", b"here")
+    sealed = keyring(FIRST).encrypt(b"text", b"here")
 
     with pytest.raises(DecryptionError, match="it was changed, cut or moved"):
-        keyring(FIRST).open(FIRST, sealed[:size], b"here", "it")
+        keyring(FIRST).decrypt(FIRST, sealed[:size], b"here", "it")
 
 
 @pytest.mark.parametrize("place", range(len("k1:") + 44))
 def test_a_changed_character_of_a_text_does_not_open(place: int) -> None:
-    sealed = keyring(FIRST).seal_text(b"text", b"here")
+    sealed = keyring(FIRST).encrypt_text(b"text", b"here")
     other = "A" if sealed[place] != "A" else "B"
     changed = sealed[:place] + other + sealed[place + 1 :]
 
     with pytest.raises(DecryptionError):
-        keyring(FIRST).open_text(changed, b"here", "it")
+        keyring(FIRST).decrypt_text(changed, b"here", "it")
 
 
 @pytest.mark.parametrize("more", ["\n", " ", "=", "AAAA", "\0"])
 def test_a_text_with_more_at_its_end_does_not_open(more: str) -> None:
-    sealed = keyring(FIRST).seal_text(b"text", b"here")
+    sealed = keyring(FIRST).encrypt_text(b"text", b"here")
 
     with pytest.raises(DecryptionError):
-        keyring(FIRST).open_text(sealed + more, b"here", "it")
+        keyring(FIRST).decrypt_text(sealed + more, b"here", "it")
 
 
 def test_a_value_of_another_place_does_not_open() -> None:
     with pytest.raises(DecryptionError, match="it was changed, cut or moved"):
-        keyring(FIRST).open_text(keyring(FIRST).seal_text(b"text", b"here"), b"there", "it")
+        keyring(FIRST).decrypt_text(keyring(FIRST).encrypt_text(b"text", b"here"), b"there", "it")
 
 
 def test_an_unknown_key_is_named_and_the_text_is_not() -> None:
-    sealed = keyring(FIRST).seal_text(b"xylophone", b"here")
+    sealed = keyring(FIRST).encrypt_text(b"xylophone", b"here")
 
-    with pytest.raises(DecryptionError, match=r"sealed with the key 'k1'; .* 'k2'") as raised:
-        keyring(SECOND).open_text(sealed, b"here", "it")
+    with pytest.raises(DecryptionError, match=r"encrypted with the key 'k1'; .* 'k2'") as raised:
+        keyring(SECOND).decrypt_text(sealed, b"here", "it")
 
     assert sealed.partition(":")[2] not in str(raised.value)
 

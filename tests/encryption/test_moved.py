@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from jazzmine.encryption.items import ItemSeal
-from jazzmine.encryption.records import RecordSeal
+from jazzmine.encryption.items import ItemCodec
+from jazzmine.encryption.records import RecordCodec
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import DecryptionError
-from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.base import Snapshot
+from jazzmine.records.encrypted import ENCRYPTED_KEY
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import RowDecoder
-from jazzmine.records.sealed import SEALED_KEY
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.behaviour.memory_samples import busy
@@ -37,35 +37,36 @@ from tests.encryption.keys import (
 
 # The sealed records, by what they are.
 
-RECORDS = RecordSeal(keyring(FIRST), accepts_plain=False)
-KINDS: dict[str, tuple[RecordKind, Any]] = {
-    "conversation": ("conversations", secret_conversation()),
-    "message": ("messages", secret_message()),
-    "trace": ("traces", secret_trace()),
+RECORDS = RecordCodec(keyring(FIRST), accepts_plain=False)
+KINDS: dict[str, Any] = {
+    "conversation": secret_conversation(),
+    "message": secret_message(),
+    "trace": secret_trace(),
 }
 each_kind = pytest.mark.parametrize("name", KINDS)
 
 
 def stored(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(RECORDS.sealed(Snapshot(KINDS[name][1])).json)
+    found: dict[str, Any] = json.loads(RECORDS.encrypted(Snapshot(KINDS[name])).json)
     return found
 
 
-def does_not_open(name: str, fields: dict[str, Any], seal: RecordSeal = RECORDS) -> None:
+def does_not_open(name: str, fields: dict[str, Any], codec: RecordCodec = RECORDS) -> None:
+    decoder = RowDecoder(type(KINDS[name]), Unreadable(), codec)
     # A back end returns documents, or JSON.
     for body in (json.dumps(fields), fields):
         with pytest.raises(DecryptionError, match=f"^{name} ") as raised:
-            seal.opened(KINDS[name][0], [(fields["id"], body)])
+            decoder.records([(fields["id"], body)])
         assert WORD not in str(raised.value)
 
 
 @each_kind
 def test_a_record_opens_where_it_was_sealed(name: str) -> None:
-    kind, record = KINDS[name]
-    fields = stored(name)
-    rows = RECORDS.opened(kind, [(fields["id"], json.dumps(fields))])
+    record, fields = KINDS[name], stored(name)
+    decoder = RowDecoder(type(record), Unreadable(), RECORDS)
 
-    assert RowDecoder(type(record), Repairs()).records(rows) == [record]
+    for body in (json.dumps(fields), fields):
+        assert decoder.records([(fields["id"], body)]) == [record]
 
 
 def moved_to(**fields: Any) -> Callable[[dict[str, Any]], None]:
@@ -74,7 +75,7 @@ def moved_to(**fields: Any) -> Callable[[dict[str, Any]], None]:
 
 def changed_by(change: Callable[[str], Any]) -> Callable[[dict[str, Any]], None]:
     def apply(stored: dict[str, Any]) -> None:
-        stored["metadata"] = {SEALED_KEY: change(stored["metadata"][SEALED_KEY])}
+        stored["metadata"] = {ENCRYPTED_KEY: change(stored["metadata"][ENCRYPTED_KEY])}
 
     return apply
 
@@ -98,7 +99,7 @@ def test_a_record_that_was_changed_does_not_open(name: str, change: str) -> None
     fields = stored(name)
     CHANGES[change](fields)
 
-    does_not_open(name, fields, RecordSeal(keyring(FIRST, SECOND), accepts_plain=False))
+    does_not_open(name, fields, RecordCodec(keyring(FIRST, SECOND), accepts_plain=False))
 
 
 @pytest.mark.parametrize("name", ["message", "trace"])
@@ -136,26 +137,26 @@ def test_a_plain_value_in_place_of_a_sealed_one_is_noticed(
 
 # Items
 
-ITEMS = ItemSeal(keyring(FIRST), accepts_plain=False)
+ITEMS = ItemCodec(keyring(FIRST), accepts_plain=False)
 PATH, OTHER = path_of(("n",), "k"), path_of(("n",), "other")
 VECTOR = b"\0\0\x80?"
 
 
 def item_row(**fields: Any) -> list[Any]:
-    change = ITEMS.sealed(ItemChange(PATH, None, secret_item(**fields), VECTOR))
+    change = ITEMS.encrypted(ItemChange(PATH, None, secret_item(**fields), VECTOR))
     assert change.item is not None
     return [PATH, change.item.value, change.item.data, None, None, 1, 1, None, 1]
 
 
 def vector_row(path: str = PATH) -> list[Any]:
-    vector = ITEMS.sealed(ItemChange(PATH, None, secret_item(), VECTOR)).vector
+    vector = ITEMS.encrypted(ItemChange(PATH, None, secret_item(), VECTOR)).vector
     return [path, {}, vector, None, None, 1, 1, None, 1]
 
 
 def test_an_item_opens_where_it_was_sealed() -> None:
-    [row] = ITEMS.opened([item_row()])
-    [without] = ITEMS.opened([item_row(data=None)])
-    [vector] = ITEMS.opened([vector_row()], "vectors")
+    [row] = ITEMS.decrypted([item_row()])
+    [without] = ITEMS.decrypted([item_row(data=None)])
+    [vector] = ITEMS.decrypted([vector_row()], "vectors")
 
     assert row[:3] == (PATH, {WORD: WORD}, WORD.encode())
     assert without[2] is None
@@ -186,7 +187,7 @@ ITEM_ROWS: dict[str, Callable[[], list[Any]]] = {
 @pytest.mark.parametrize("change", ITEM_ROWS)
 def test_an_item_that_was_changed_does_not_open(change: str) -> None:
     with pytest.raises(DecryptionError, match="the item"):
-        ITEMS.opened([ITEM_ROWS[change]()])
+        ITEMS.decrypted([ITEM_ROWS[change]()])
 
 
 @pytest.mark.parametrize(
@@ -201,7 +202,7 @@ def test_an_item_that_was_changed_does_not_open(change: str) -> None:
 )
 def test_a_vector_that_was_changed_does_not_open(row: list[Any]) -> None:
     with pytest.raises(DecryptionError, match="the vector of the item"):
-        ITEMS.opened([row], "vectors")
+        ITEMS.decrypted([row], "vectors")
 
 
 # Working memories

@@ -9,7 +9,8 @@ from unittest.mock import patch
 import pytest
 
 from jazzmine import ConfigurationError, Conversation, MemoryItem
-from jazzmine._sync.views import seal, seal_items
+from jazzmine._sync.long_term_memory import encrypted
+from jazzmine.encryption import Keyring
 from jazzmine.errors import DecryptionError, NotFoundError
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import (
@@ -32,8 +33,8 @@ from tests.encryption.keys import (
 
 # The options with which none of what the first key has sealed can be read, and the error's text.
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no keys": ({}, "sealed with the key 'k1', and this store was opened without keys"),
-    "another key": ({"encryption": keyring(SECOND)}, "sealed with the key 'k1'; .* has 'k2'"),
+    "no keys": ({}, "encrypted with the key 'k1', and this store was opened without keys"),
+    "another key": ({"encryption": keyring(SECOND)}, "encrypted with the key 'k1'; .* has 'k2'"),
 }
 each_refusal = pytest.mark.parametrize("options", REFUSED)
 
@@ -64,6 +65,33 @@ def test_messages_are_not_read_without_their_key(messages_config: Config, option
         # What needs no text goes on working.
         assert store.flag_message("m1")
         assert store.delete_message("m1")
+
+
+def test_another_key_with_a_known_id_is_refused_when_messages_are_opened(
+    messages_config: Config,
+) -> None:
+    wrong = Keyring({FIRST: b"\x07" * 32})
+    with MessageStore.initialize({**messages_config, "encryption": wrong}):
+        pass  # nothing is stored yet
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        store.store_conversation(secret_conversation())
+        store.store_message(secret_message())
+
+    with pytest.raises(ConfigurationError, match="the key 'k1' opens nothing") as raised:
+        MessageStore.initialize({**messages_config, "encryption": wrong})
+    assert WORD not in str(raised.value)
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        assert store.get_message_by_id("m1") == secret_message()
+
+
+def test_another_key_with_a_known_id_is_refused_when_items_are_opened(items_config: Config) -> None:
+    with LongTermMemoryStore.initialize(sealed(items_config)) as items:
+        items.put(secret_item())
+
+    with pytest.raises(ConfigurationError, match="the key 'k1' opens nothing"):
+        LongTermMemoryStore.initialize(
+            {**items_config, "encryption": Keyring({FIRST: b"\x07" * 32})}
+        )
 
 
 @each_refusal
@@ -112,7 +140,7 @@ def test_plain_messages_are_read_if_the_store_accepts_them(messages_config: Conf
 
     with (
         MessageStore.initialize(sealed(messages_config)) as store,
-        pytest.raises(DecryptionError, match="'m1' is not sealed, in an encrypted store"),
+        pytest.raises(DecryptionError, match="'m1' is not encrypted, in an encrypted store"),
     ):
         store.get_message_by_id("m1")
     accepting = {**sealed(messages_config), "encryption_accepts_plain": True}
@@ -126,7 +154,7 @@ def test_a_plain_working_memory_is_read_if_the_store_accepts_it(memory_config: C
 
     with (
         WorkingMemoryStore.initialize(sealed(memory_config)) as memory,
-        pytest.raises(DecryptionError, match="'c1' is not sealed, in an encrypted store"),
+        pytest.raises(DecryptionError, match="'c1' is not encrypted, in an encrypted store"),
     ):
         memory.get("c1")
     accepting = {**sealed(memory_config), "encryption_accepts_plain": True}
@@ -146,7 +174,7 @@ def test_plain_items_are_read_if_the_store_accepts_them(items_config: Config) ->
 
     with (
         LongTermMemoryStore.initialize(sealed(items_config)) as items,
-        pytest.raises(DecryptionError, match="is not sealed, in an encrypted store"),
+        pytest.raises(DecryptionError, match="is not encrypted, in an encrypted store"),
     ):
         items.get(("n",), "k")
     accepting = {**sealed(items_config), "encryption_accepts_plain": True}
@@ -195,13 +223,12 @@ def test_conversations_are_found_by_their_sealed_metadata(messages_config: Confi
                     last_updated_at=number,
                 )
             )
-        with patch.object(seal, "_READ_AT_ONCE", 2):
-            found = store.get_conversations(where={"even": True})
-            page = store.get_conversations_by_user_id("ann", where={"even": True}, limit=2)
-            rest = store.get_conversations(where={"even": True}, after=page[-1].id)
-            none = store.get_conversations(where={"even": 1})
-            with pytest.raises(NotFoundError):
-                store.get_conversations(where={"even": True}, after="unknown")
+        found = store.get_conversations(where={"even": True})
+        page = store.get_conversations_by_user_id("ann", where={"even": True}, limit=2)
+        rest = store.get_conversations(where={"even": True}, after=page[-1].id)
+        none = store.get_conversations(where={"even": 1})
+        with pytest.raises(NotFoundError):
+            store.get_conversations(where={"even": True}, after="unknown")
 
     assert [one.id for one in found] == ["c6", "c4", "c2", "c0"]
     assert found == [*page, *rest]
@@ -215,7 +242,7 @@ def test_items_are_found_by_their_sealed_values(items_config: Config) -> None:
         for number in range(7):
             value = {"even": number % 2 == 0, "text": f"{WORD} {number}"}
             items.put(MemoryItem(namespace=("n",), key=f"k{number}", value=value))
-        with patch.object(seal_items, "_READ_AT_ONCE", 2):
+        with patch.object(encrypted, "_READ_AT_ONCE", 2):
             found = items.list_items(("n",), where={"even": True})
             page = items.list_items(("n",), where={"even": True}, limit=2)
             searched = items.search_items(WORD, prefix=("n",), where={"even": False}, by="words")

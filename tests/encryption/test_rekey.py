@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine._sync.views.seal import SealedMessages
-from jazzmine._sync.views.seal_items import SealedItems
-from jazzmine._sync.views.seal_memory import iter_state_keys
 from jazzmine.sync import (
     LongTermMemoryStore,
     MessageStore,
     WorkingMemoryStore,
 )
+from jazzmine.sync.maintenance import iter_keys, purge
 from tests.behaviour.backends import Config
 from tests.behaviour.stored import everything
 from tests.cli.program import run
@@ -46,20 +45,17 @@ def sealed(config: Config, *ids: str) -> Config:
     return {**config, "encryption": keyring(*ids)}
 
 
-def keys_of(store: Opened, *, reseals: bool = False) -> Counter[tuple[str, str | None]]:
+def keys_of(store: Opened, *, rekeys: bool = False) -> Counter[tuple[str, str | None]]:
     """How many values of each kind a key has sealed, before they are sealed anew."""
     counts: Counter[tuple[str, str | None]] = Counter()
-    for found in steps_of(store, reseals=reseals):
+    for found in steps_of(store, rekeys=rekeys):
         assert not found.refused
         counts.update({(found.kind, name): number for name, number in found.counts.items()})
     return counts
 
 
-def steps_of(store: Opened, *, reseals: bool = True) -> Iterator[Any]:
-    if isinstance(store, WorkingMemoryStore):
-        return iter_state_keys(store, reseals=reseals)
-    assert isinstance(store.backend, SealedMessages | SealedItems)
-    return store.backend.iter_keys(reseals=reseals)
+def steps_of(store: Opened, *, rekeys: bool = True) -> Iterator[Any]:
+    return iter_keys(store, rekeys=rekeys)
 
 
 def talk(store: MessageStore) -> None:
@@ -143,7 +139,7 @@ def is_resumed(name: str, config: Config) -> None:
         assert read(store) == before
 
     with open_store(sealed(config, SECOND, FIRST)) as store:
-        assert keys_of(store, reseals=True) == found
+        assert keys_of(store, rekeys=True) == found
         assert keys_of(store) == {(one, SECOND): n for one, n in counts.items()}
 
     with open_store(sealed(config, SECOND)) as store:
@@ -158,8 +154,8 @@ def is_sealed_afterwards(name: str, config: Config) -> None:
 
     accepting = {**sealed(config, FIRST), "encryption_accepts_plain": True}
     with open_store(accepting) as store:
-        assert keys_of(store, reseals=True) == {(one, None): n for one, n in counts.items()}
-        store.backend.purge()
+        assert keys_of(store, rekeys=True) == {(one, None): n for one, n in counts.items()}
+        purge(store)
 
     with open_store(sealed(config, FIRST)) as store:
         assert read(store) == before
@@ -220,7 +216,7 @@ def beside(write: Callable[[int], Any]) -> Iterator[Callable[[], int]]:
 def rekeyed_while_it_is_written(store: Opened, writes: Callable[[], int]) -> None:
     """Change the key to and fro until a lot was written meanwhile."""
     while writes() < 30:
-        keys_of(store, reseals=True)
+        keys_of(store, rekeys=True)
 
 
 def test_no_write_to_messages_is_undone(messages_config: Config) -> None:
@@ -280,7 +276,7 @@ def test_a_block_goes_on_while_its_state_is_sealed_anew(memory_config: Config) -
         other.get_or_create("c1", "ann", "desk")
         other.end_turn("c1", "Hello", "greet")
         with other.locked("c1") as memory:
-            assert keys_of(store, reseals=True) == {("states", FIRST): 1}
+            assert keys_of(store, rekeys=True) == {("states", FIRST): 1}
             memory.set_data(a=1)
         found = store.get("c1")
     assert found is not None
@@ -292,7 +288,7 @@ def test_a_state_expires_when_it_would_have(memory_config: Config) -> None:
     with states({**sealed(memory_config, FIRST), **short}) as other:
         other.get_or_create("c1", "ann", "desk")
         with states(sealed(memory_config, SECOND, FIRST)) as store:
-            keys_of(store, reseals=True)
+            keys_of(store, rekeys=True)
             threading.Event().wait(0.6)
             assert store.get("c1") is None
 
@@ -306,7 +302,7 @@ def test_what_no_key_opens_is_left_and_named(items_config: Config) -> None:
     with items(sealed(items_config, SECOND, FIRST)) as store:
         found = list(steps_of(store))
         assert [len(one.refused) for one in found] == [1, 1]
-        assert "the item 'a' of ('n',) is sealed with the key 'k3'" in found[0].refused[0]
+        assert "the item 'a' of ('n',) is encrypted with the key 'k3'" in found[0].refused[0]
         assert store.get(("n",), "b") is not None
 
 
@@ -331,35 +327,37 @@ def test_the_command_seals_all_three_stores(urls: list[str]) -> None:
 
     assert ran.status == 0, ran.errors
     assert ran.output.splitlines() == [
-        "conversations: 1 sealed with 'k2', 0 were before",
-        "messages: 120 sealed with 'k2', 0 were before",
-        "traces: 2 sealed with 'k2', 0 were before",
-        "working memories: 12 sealed with 'k2', 0 were before",
-        "items: 120 sealed with 'k2', 0 were before",
-        "vectors of items: 120 sealed with 'k2', 0 were before",
+        "conversations: 1 encrypted with 'k2', 0 were before",
+        "messages: 120 encrypted with 'k2', 0 were before",
+        "traces: 2 encrypted with 'k2', 0 were before",
+        "working memories: 12 encrypted with 'k2', 0 were before",
+        "items: 120 encrypted with 'k2', 0 were before",
+        "vectors of items: 120 encrypted with 'k2', 0 were before",
     ]
-    assert "messages: 0 sealed with 'k2', 120 were before" in run("rekey", *urls, env=keys).output
+    assert (
+        "messages: 0 encrypted with 'k2', 120 were before" in run("rekey", *urls, env=keys).output
+    )
 
 
 def test_doctor_counts_what_each_key_has_sealed(urls: list[str]) -> None:
     before = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": as_text(SECOND, FIRST)})
-    assert "messages: 120 sealed with 'k1', and not with the first key" in before.output
+    assert "messages: 120 encrypted with 'k1', and not with the first key" in before.output
     assert "jazzmine rekey" in before.output
     assert before.status == 0
 
     lost = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": as_text(SECOND)})
-    assert "items: 120 sealed with the key 'k1', which the keyring does not have" in lost.output
+    assert "items: 120 encrypted with the key 'k1', which the keyring does not have" in lost.output
     assert lost.status == 1
 
     same = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": as_text(FIRST)})
-    assert "working memories: 12 sealed with 'k1'\n" in same.output
+    assert "working memories: 12 encrypted with 'k1'\n" in same.output
     assert "do not open" not in same.output
 
     mistyped = as_text(SECOND).replace("k2:", "k1:")
     other = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": mistyped})
-    assert "messages: 120 do not open" in other.output
+    assert "the key 'k1' opens nothing" in other.output
     assert "working memories: 12 do not open" in other.output
-    assert "items: 120 do not open" in other.output
+    assert "the key 'k1' opens nothing" in other.errors
     assert other.status == 1
 
 
@@ -370,8 +368,8 @@ def test_the_command_refuses_what_it_cannot_do(urls: list[str]) -> None:
 
     lost = run("rekey", *urls, env={"JAZZMINE_ENCRYPTION": as_text(SECOND)})
     assert lost.status == 1
-    assert "message 'm0' is sealed with the key 'k1'; the keyring has 'k2'" in lost.errors
-    assert "not sealed, for the reasons above: " in lost.errors
+    assert "message 'm0' is encrypted with the key 'k1'; the keyring has 'k2'" in lost.errors
+    assert "not encrypted, for the reasons above: " in lost.errors
     assert WORD not in lost.errors
 
 
@@ -382,27 +380,28 @@ def test_the_command_seals_what_is_plain_only_if_it_may(tmp_path: Path) -> None:
 
     refused = run("rekey", "--store", url, env=keys)
     assert refused.status == 1
-    assert "conversation 'c1' is not sealed, in an encrypted store" in refused.errors
-    assert "conversations: 1 are not sealed" in run("doctor", "--store", url, env=keys).output
+    assert "conversation 'c1' is not encrypted, in an encrypted store" in refused.errors
+    assert "conversations: 1 are not encrypted" in run("doctor", "--store", url, env=keys).output
 
     ran = run("rekey", "--json", "--store", f"{url}?encryption_accepts_plain=true", env=keys)
     assert ran.status == 0, ran.errors
-    assert ran.output == '{"kind":"conversations","sealed":1,"before":0,"refused":0}\n'
+    assert ran.output == '{"kind":"conversations","encrypted":1,"before":0,"refused":0}\n'
     assert WORD not in (tmp_path / "m.json").read_text()
 
 
 def test_a_record_that_cannot_be_sealed_is_told_without_its_values(tmp_path: Path) -> None:
-    url, keys = f"json:{tmp_path / 'm.json'}", {"JAZZMINE_ENCRYPTION": as_text(FIRST)}
+    path = tmp_path / "m.db"
+    url, keys = f"sqlite:{path}", {"JAZZMINE_ENCRYPTION": as_text(FIRST)}
     with MessageStore.initialize(url) as store:
         store.store_conversation(secret_conversation())
         store.store_message(secret_message())
-    path = tmp_path / "m.json"
-    path.write_text(path.read_text().replace('"role":"assistant"', '"role":"sesame"'))
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("""UPDATE stored_messages SET body = json_set(body, '$.role', 'sesame')""")
 
     ran = run("rekey", "--store", f"{url}?encryption_accepts_plain=true", env=keys)
 
     assert ran.status == 1
     assert "role: Input should be 'user'" in ran.errors
-    assert "sealed, for the reasons above: 1 value\n" in ran.errors
+    assert "not encrypted, for the reasons above: 1 value\n" in ran.errors
     for private in ("sesame", "pydantic", "\\n"):
         assert private not in ran.errors

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.message_store.transfer import iter_records
 from jazzmine.records.base import RecordKind
 from jazzmine.sync import MessageStore
+from jazzmine.sync.maintenance import iter_records
 from tests.behaviour.samples import NOW, conversation, ids, messages, trace
 from tests.faults.sizes import report, size
 from tests.faults.test_threads_and_forks import config_of

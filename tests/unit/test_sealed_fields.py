@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from jazzmine import Conversation, MemoryItem, Message, TurnTrace
-from jazzmine.encryption.fields import PARTS, READABLE, SEALED
+from jazzmine.encryption.fields import ENCRYPTED, PARTS, READABLE
 from jazzmine.records.base import Record
 
 
@@ -17,11 +17,11 @@ def nested_in(annotation: Any) -> type[Record] | None:
 
 
 def kinds_in(kind: type[Record]) -> list[type[Record]]:
-    """Return a class, and those of the records in its lists that are not sealed as a whole."""
+    """Return a class, and those of the records in its lists that are not encrypted as a whole."""
     found = [kind]
     for name, field in kind.model_fields.items():
         nested = nested_in(field.annotation)
-        if nested is not None and name not in SEALED[kind]:
+        if nested is not None and name not in ENCRYPTED[kind]:
             found += kinds_in(nested)
     return found
 
@@ -30,12 +30,12 @@ KINDS = [each for kind in (Conversation, Message, TurnTrace, MemoryItem) for eac
 
 
 def test_no_other_record_is_named() -> None:
-    assert set(KINDS) == set(SEALED) == set(READABLE)
+    assert set(KINDS) == set(ENCRYPTED) == set(READABLE)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_each_field_is_sealed_or_readable_or_a_list_of_records(kind: type[Record]) -> None:
-    named = [*SEALED[kind], *READABLE[kind], *PARTS.get(kind, ())]
+    named = [*ENCRYPTED[kind], *READABLE[kind], *PARTS.get(kind, ())]
 
     assert sorted(named) == sorted(kind.model_fields)
 
@@ -45,7 +45,7 @@ def test_the_lists_of_records_are_those_that_the_class_has(kind: type[Record]) -
     lists = {
         name: nested
         for name, field in kind.model_fields.items()
-        if (nested := nested_in(field.annotation)) and name not in SEALED[kind]
+        if (nested := nested_in(field.annotation)) and name not in ENCRYPTED[kind]
     }
 
     assert dict(PARTS.get(kind, {})) == lists
@@ -53,7 +53,7 @@ def test_the_lists_of_records_are_those_that_the_class_has(kind: type[Record]) -
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_what_stands_in_place_of_a_sealed_field_is_its_default(kind: type[Record]) -> None:
-    for name, empty in SEALED[kind].items():
+    for name, empty in ENCRYPTED[kind].items():
         field = kind.model_fields[name]
         if not field.is_required():
             made = field.get_default(call_default_factory=True, validated_data={})

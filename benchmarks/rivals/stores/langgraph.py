@@ -120,6 +120,18 @@ class PostgreSQL(Graph):
         return saver
 
 
+class Jazzmine(Graph):
+    """JazzmineSaver, with which the second of two writers of a thread is refused."""
+
+    def _saver(self, place: str) -> Any:
+        from jazzmine.adapters.langgraph import JazzmineSaver
+        from jazzmine.sync.long_term_memory import LongTermMemoryStore
+
+        items = self._stack.enter_context(LongTermMemoryStore.initialize(place))
+        options: dict[str, Any] = {"refuse_stale": True}
+        return JazzmineSaver(items, **options)
+
+
 def _config(session: str, **more: object) -> dict[str, Any]:
     return {"configurable": {"thread_id": session, **more}}
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from copy import copy
 from types import TracebackType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from jazzmine._async.operation import operation
 from jazzmine._compat.async_concurrency import Affinity
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
-from jazzmine.records.arguments import require_id
-from jazzmine.records.seen import require_own
 
 __all__ = ["Backend", "Store"]
 
-AnyPlace = TypeVar("AnyPlace", bound="Backend")
 AnyStore = TypeVar("AnyStore", bound="Store[Any]")
 
 
@@ -48,18 +44,6 @@ class Backend(ABC):
     async def purge(self) -> None:  # noqa: B027 - only files need it
         """Remove what was deleted or replaced from files where it may be left as raw bytes."""
 
-    #: The user to whose records it is limited; None is no limit.
-    viewer: str | None = None
-
-    def limited_to(self: AnyPlace, user_id: str) -> AnyPlace:
-        """Return a back end with the same connections that is limited to a user's records.
-
-        What it shares with its original must stay the same object after a fork.
-        """
-        limited = copy(self)
-        limited.viewer = user_id
-        return limited
-
 
 # The parts of stores that were opened before this process was forked.
 _INHERITED: list[dict[str, Any]] = []
@@ -91,9 +75,12 @@ class Store(ABC, Generic[AnyBackend]):
         self.backend: AnyBackend = backend
         self._affinity = Affinity(self._after_fork)
         self._closed = False
-        # Of a scoped store: what it was made of, and whose records it sees.
-        self._parent: Store[AnyBackend] | None = None
-        self._viewer: str | None = None
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a store holds files or connections, and can be neither copied nor pickled: open one"
+            " from its configuration where it is needed"
+        )
 
     @operation()
     async def ping(self) -> None:
@@ -104,32 +91,6 @@ class Store(ABC, Generic[AnyBackend]):
         """
         await self.backend.ping()
 
-    def scoped(self: AnyStore, *, user_id: str) -> AnyStore:
-        """Return a store that sees and changes what is this user's, and nothing else.
-
-        It is of the same type and uses the same connections, costs nothing to make, and may be
-        made for each request. Whatever belongs to others is for it as if it were not stored.
-        Closing it closes nothing but itself; it is closed with the store that it was made of.
-
-        Args:
-            user_id: whose records.
-
-        Raises:
-            ScopeError: this store is scoped to another user.
-        """
-        owner = require_id("user_id", user_id)
-        require_own(self._viewer, owner)
-        scoped = copy(self)
-        scoped._parent = self
-        if self._viewer is None:
-            scoped._viewer = owner
-            scoped._limit_to(owner)
-        return scoped
-
-    @abstractmethod
-    def _limit_to(self, user_id: str) -> None:
-        """Limit this store, a new copy of another one, to a user's records."""
-
     @operation(needs_open=False)
     async def close(self) -> None:
         """Release all files and connections; closing again does nothing.
@@ -139,12 +100,11 @@ class Store(ABC, Generic[AnyBackend]):
         self._affinity.ensure()
         if not self._closed:
             self._closed = True
-            if self._parent is None:
-                try:
-                    await self._close()
-                except RuntimeError:  # a call that this one has interrupted needs the store
-                    self._closed = False
-                    raise
+            try:
+                await self._close()
+            except RuntimeError:  # a call that this one has interrupted needs the store
+                self._closed = False
+                raise
 
     async def __aenter__(self: AnyStore) -> AnyStore:
         self.require_open()
@@ -167,7 +127,15 @@ class Store(ABC, Generic[AnyBackend]):
         On failure nothing is left open.
         """
         await self.backend.open()
+        try:
+            await self._opened()
+        except BaseException:
+            await self.backend.close()
+            raise
         return self
+
+    async def _opened(self) -> None:
+        """Check what the back end has when it is open; raise an error to refuse it."""
 
     async def _initialized(self: AnyStore) -> AnyStore:
         """Open a store for `initialize`, whose errors say what to do."""
@@ -191,8 +159,6 @@ class Store(ABC, Generic[AnyBackend]):
         """
         if self._closed:
             raise StoreClosedError("this store is closed; open another with initialize()")
-        if self._parent is not None:
-            self._parent.require_open()
         self._affinity.ensure()
 
     async def _after_fork(self) -> None:

@@ -10,10 +10,10 @@ from functools import wraps
 from time import monotonic
 from typing import Any, TypeVar, cast
 
-from jazzmine.deadline import CALL_BEGAN
+from jazzmine.deadline import CALL_BEGAN, SharedBeginning
 from jazzmine.tracing import call_span, count_records
 
-__all__ = ["operation"]
+__all__ = ["composed", "operation"]
 
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
@@ -36,7 +36,8 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             caller = CALL_BEGAN.get()
             try:
-                CALL_BEGAN.set(monotonic())
+                if type(caller) is not SharedBeginning:
+                    CALL_BEGAN.set(monotonic())
                 given = {**dict(zip(parameters, args, strict=False)), **kwargs}
                 with call_span(self, name, given) as span:
                     if needs_open:
@@ -51,3 +52,22 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
         return cast("AnyMethod", call)
 
     return decorate
+
+
+def composed(method: AnyMethod) -> AnyMethod:
+    """Decorate a public method of a view, which calls public methods of its store.
+
+    Each of these is a span, and all of them have one deadline.
+    """
+
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        caller = CALL_BEGAN.get()
+        try:
+            CALL_BEGAN.set(SharedBeginning(monotonic()))
+            self.require_open()
+            return method(self, *args, **kwargs)
+        finally:
+            CALL_BEGAN.set(caller)
+
+    return cast("AnyMethod", call)

@@ -14,7 +14,8 @@ from agent_framework import (
 )
 
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder, json_value, parsed_json
+from jazzmine.adapters._recorder import RunRecorder, parsed_json
+from jazzmine.records.storable import storable_json
 
 __all__ = ["recorded_run", "recorder"]
 
@@ -32,8 +33,20 @@ class _Recording:
         """Note the end of a model's call, and the calls of tools in its answer."""
         usage = _counts(response.usage_details or {})
         self.run.end_model_call(key, usage, model=getattr(response, "model", None))
-        contents = (content for message in response.messages for content in message.contents)
-        self._asked += [content for content in contents if content.type == "function_call"]
+        for content in _contents(response.messages):
+            if content.type == "function_call":
+                self._asked.append(content)
+                self.run.ask_tool_call(content.call_id, content.name, _arguments(content))
+
+    def note_given(self, messages: Any) -> None:
+        """Note which calls a person has rejected, and which have an answer without having run."""
+        for content in _contents(messages):
+            if content.type == "function_result":
+                self.run.answer_tool_call(content.call_id, content.result)
+            elif content.type == "function_approval_response" and not content.approved:
+                call = content.function_call
+                self.run.ask_tool_call(call.call_id, call.name, _arguments(call))
+                self.run.answer_tool_call(call.call_id, "a person has rejected the call")
 
     def call_id(self, name: str, arguments: object) -> str:
         """Return the id of the call that a tool is called for, of which it is not told."""
@@ -77,7 +90,17 @@ class _Runs(AgentMiddleware):
             await call_next()
             return
         outer, run = _RECORDING.get(), self._begin(context.session.session_id)
-        _RECORDING.set(_Recording(run))
+        recording = _Recording(run)
+        recording.note_given(context.messages)
+        _RECORDING.set(recording)
+
+        async def end_early() -> None:
+            # A reader that leaves a stream leaves a call that does not end.
+            if run.has_open_calls:
+                await finished(run.finish())
+
+        if context.stream:
+            context.stream_cleanup_hooks.append(end_early)
         try:
             await call_next()
         except MiddlewareTermination:
@@ -100,6 +123,7 @@ class _Models(ChatMiddleware):
         if recording is None:
             await call_next()
             return
+        recording.note_given(context.messages)
         named = (context.options or {}).get("model")
         recording.run.begin_model_call(key, str(named or type(context.client).__name__))
         if context.stream:
@@ -128,7 +152,7 @@ class _Tools(FunctionMiddleware):
         if recording is None:
             await call_next()
             return
-        name, arguments = context.function.name, json_value(context.arguments)
+        name, arguments = context.function.name, storable_json(context.arguments)
         call_id = recording.call_id(name, arguments)
         recording.run.begin_tool_call(key, name, arguments, call_id)
         try:
@@ -137,6 +161,14 @@ class _Tools(FunctionMiddleware):
             recording.run.end_tool_call(key, error=error)
             raise
         recording.run.end_tool_call(key, _plain(context.result))
+
+
+def _contents(messages: Any) -> list[Any]:
+    return [content for message in messages or () for content in getattr(message, "contents", ())]
+
+
+def _arguments(call: Any) -> Any:
+    return parsed_json(call.arguments)
 
 
 def _plain(value: Any) -> Any:

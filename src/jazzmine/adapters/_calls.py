@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -16,29 +14,24 @@ from jazzmine._async.message_store.store import MessageStore as AsyncMessageStor
 from jazzmine._compat.async_concurrency import run_blocking
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
+from jazzmine.adapters._direct import Direct
 from jazzmine.adapters._recorder import RunRecorder, append_with_traces
-from jazzmine.errors import ConflictError, IntegrityError
+from jazzmine.errors import IntegrityError
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
 __all__ = [
     "Conversations",
-    "Direct",
     "as_async",
     "called_directly",
-    "completed",
     "finished",
     "items_as_async",
     "require_session_id",
     "require_several",
-    "retry_conflicts",
-    "retry_conflicts_sync",
 ]
 
 T = TypeVar("T")
-
-_RETRY_SECONDS = 30.0
 
 
 class Conversations:
@@ -78,13 +71,13 @@ class Conversations:
             runs: the runs that they are of, as in `append_with_traces`.
         """
 
-        async def append(trace: TurnTrace | None) -> None:
+        async def append(trace: TurnTrace | None, last: str | AnyMessage | None) -> None:
             await self.store.append_messages(
-                conversation_id, messages, expected_last=expected_last, trace=trace
+                conversation_id, messages, expected_last=last, trace=trace
             )
 
         try:
-            await append_with_traces(self.store, runs, append)
+            await append_with_traces(self.store, runs, append, expected_last)
         except IntegrityError:
             # It is as old as its first message, so it is never newer than its messages.
             conversation = Conversation(
@@ -94,7 +87,7 @@ class Conversations:
                 created_at=min((message.timestamp for message in messages), default=0),
             )
             await self.store.get_or_create_conversation(conversation)
-            await append_with_traces(self.store, runs, append)
+            await append_with_traces(self.store, runs, append, expected_last)
 
     def recorder(self, conversation_id: str, *, in_threads: bool = True) -> RunRecorder:
         """Return the recorder of a run whose messages go to a conversation.
@@ -168,31 +161,6 @@ def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStor
     return cast(AsyncMessageStore, Direct(store))
 
 
-def completed(call: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never waits, such as one on a `Direct` store."""
-    try:
-        call.send(None)
-    except StopIteration as done:
-        return cast(T, done.value)
-    call.close()
-    raise RuntimeError("the coroutine waits for an event loop")
-
-
-class Direct:
-    """Gives a sync store the async API: each call is done at once, and waits for no event loop."""
-
-    def __init__(self, store: MessageStore | LongTermMemoryStore) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        method = getattr(self._store, name)
-
-        async def run(*args: Any, **kwargs: Any) -> Any:
-            return method(*args, **kwargs)
-
-        return run
-
-
 class _InThreads:
     """Runs each call of a sync store in a worker thread; it belongs to no event loop."""
 
@@ -238,41 +206,3 @@ def _shield() -> AbstractContextManager[object]:
     """
     anyio = sys.modules.get("anyio")
     return nullcontext() if anyio is None else anyio.CancelScope(shield=True)
-
-
-async def retry_conflicts(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat an attempt, which reads and then writes, until no other writer comes between.
-
-    Raises:
-        ConflictError: that took more than 30 s.
-    """
-    pauses = _pauses()
-    while True:
-        try:
-            return await attempt()
-        except ConflictError:
-            pause = next(pauses, None)
-            if pause is None:
-                raise
-        await asyncio.sleep(pause)
-
-
-def retry_conflicts_sync(attempt: Callable[[], T]) -> T:
-    """Do the same as `retry_conflicts`, without an event loop."""
-    pauses = _pauses()
-    while True:
-        try:
-            return attempt()
-        except ConflictError:
-            pause = next(pauses, None)
-            if pause is None:
-                raise
-        time.sleep(pause)
-
-
-def _pauses() -> Iterator[float]:
-    """Yield growing pauses in s, until 30 s have passed."""
-    until, longest = time.monotonic() + _RETRY_SECONDS, 0.002
-    while time.monotonic() < until:
-        yield random.uniform(0, longest)
-        longest = min(longest * 2, 0.1)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import text_of
-from jazzmine.adapters._recorder import RunRecorder, json_value
+from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.records.messages import Message
+from jazzmine.records.storable import storable_json
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 
-__all__ = ["Transcripts"]
+__all__ = ["Run", "Transcripts"]
 
 # Transcripts whose runs are remembered, so that what is appended later belongs to them.
 _MAX_TRANSCRIPTS = 1000
@@ -24,11 +25,11 @@ class Transcripts:
 
     def __init__(self, store: AsyncMessageStore, user_id: str, agent_id: str) -> None:
         self._store, self._user_id, self._agent_id = store, user_id, agent_id
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, Run] = {}
 
     def runs_of(
         self, conversation_id: str, unsaved: Sequence[tuple[Message, Any]]
-    ) -> list[tuple[RunRecorder, list[Message]]]:
+    ) -> list[tuple[Run, list[Message]]]:
         """Return the runs that entries are of, with the messages of each, in their order.
 
         A run begins with what the user says.
@@ -38,49 +39,61 @@ class Transcripts:
             unsaved: the messages that are appended, each with its entry.
         """
         run = self._runs.pop(conversation_id, None)
-        found: list[tuple[_Run, list[Message]]] = []
+        found: list[tuple[Run, list[Message]]] = []
         for message, entry in unsaved:
-            if run is None or (_is_prompt(entry) and not run.has(entry)):
-                run = _Run(self._store, conversation_id, self._user_id, self._agent_id)
+            if run is None or (_is_prompt(entry) and not run.has(message)):
+                run = Run(self._store, conversation_id, self._user_id, self._agent_id)
             if not found or found[-1][0] is not run:
                 found.append((run, []))
-            run.add(entry)
+            run.add(message, entry)
             found[-1][1].append(message)
         if run is not None:
             self._runs[conversation_id] = run
         while len(self._runs) > _MAX_TRANSCRIPTS:
             del self._runs[next(iter(self._runs))]
-        return [(recorded, messages) for recorded, messages in found if recorded.has_calls]
+        return found
 
 
-class _Run(RunRecorder):
+class Run(RunRecorder):
     """A run whose calls are read from the entries of a transcript; adding one again is allowed."""
 
     def __init__(
         self, store: AsyncMessageStore, conversation_id: str, user_id: str, agent_id: str
     ) -> None:
         super().__init__(store, conversation_id, user_id, agent_id)
+        # Those that may not be stored yet, and all, by the ids of their messages.
+        self._new: set[str] = set()
+        self._entries: dict[str, Any] = {}
         self._calls: dict[str, LLMCallRecord] = {}
         self._tool_traces: dict[str, ToolTrace] = {}
-        self._prompts: set[object] = set()
         self._times: list[int] = []
 
     @property
     def has_calls(self) -> bool:
         """Whether a model was called."""
-        return bool(self._calls)
+        return any(entry.get("type") == "assistant" for entry in self._entries.values())
 
-    def has(self, prompt: Mapping[str, Any]) -> bool:
-        """Return whether the run began with an entry."""
-        return prompt.get("uuid") in self._prompts
+    def has(self, message: Message) -> bool:
+        """Return whether an entry was added."""
+        return message.id in self._entries
 
-    def add(self, entry: Any) -> None:
-        """Note an entry of the transcript."""
-        message, at = entry.get("message"), _ms(entry.get("timestamp"))
-        if not isinstance(message, dict) or at is None:
-            return
-        if _is_prompt(entry):
-            self._prompts.add(entry.get("uuid"))
+    def add(self, message: Message, entry: Any) -> None:
+        """Add an entry of the transcript; one that a fork has copied was counted in its source."""
+        counts = isinstance(entry.get("message"), dict) and _ms(entry.get("timestamp")) is not None
+        if counts and not entry.get("forkedFrom") and message.id not in self._entries:
+            self._new.add(message.id)
+            self._entries[message.id] = entry
+            self.note_said([message])
+
+    def leave_out(self, stored: Container[str] = ()) -> None:
+        """Leave out those of the new entries that another call had stored, and counted, before."""
+        for message_id in self._new:
+            if message_id in stored:
+                del self._entries[message_id]
+        self._new.clear()
+
+    def _fold(self, entry: Any) -> None:
+        message, at = entry["message"], _ms(entry["timestamp"]) or 0
         if entry.get("type") == "assistant":
             self._add_answer(entry, message, at)
         for block in _blocks(message):
@@ -113,7 +126,7 @@ class _Run(RunRecorder):
                     ToolTrace(
                         tool_name=readable(str(block.get("name"))),
                         call_id=readable(str(block.get("id"))),
-                        arguments=json_value(block.get("input")),
+                        arguments=storable_json(block.get("input")),
                         started_at_ms=at,
                     ),
                 )
@@ -124,11 +137,14 @@ class _Run(RunRecorder):
             return
         tool.total_latency_ms = max(at - (tool.started_at_ms or at), 0)
         tool.success = not block.get("is_error")
-        tool.final_data = json_value(block.get("content"))
+        tool.final_data = storable_json(block.get("content"))
         tool.error = None if tool.success else readable(text_of(block.get("content")))
 
     def measured(self, message_id: str) -> TurnTrace:
         """Return the trace of the entries until now."""
+        self._calls, self._tool_traces, self._times = {}, {}, []
+        for entry in self._entries.values():
+            self._fold(entry)
         calls = [call.model_copy() for call in self._calls.values()]
         tools = [tool.model_copy() for tool in self._tool_traces.values()]
         failed = [(call.model, call.error) for call in calls] + [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["decoded", "encoded", "readable"]
@@ -12,25 +13,30 @@ __all__ = ["decoded", "encoded", "readable"]
 _BYTES, _TEXT, _TUPLE, _PAIRS = "$bytes", "$text", "$tuple", "$pairs"
 _TAGS = frozenset({_BYTES, _TEXT, _TUPLE, _PAIRS})
 
+_TYPES = frozenset({str, bool, int, float, type(None), dict, list, tuple, bytes})
+
 # Deeper items are refused when they are stored, because reading them back could exceed the
 # limit on recursion.
 _MAX_DEPTH = 200
 
 
-def encoded(item: object, *, sort_keys: bool = False) -> str:
+def encoded(
+    item: object, *, sort_keys: bool = False, other: Callable[[Any], object] | None = None
+) -> str:
     """Return an item as JSON text, from which `decoded` makes an equal one.
 
     Args:
         item: dicts, lists, tuples, str, bytes, bool, int, float and None, nested. Keys of any of
             these simple types, lone surrogates, NaN and integers of any size are allowed.
         sort_keys: whether dicts with the same keys in other orders give the same text.
+        other: returns what is stored in place of a value of another type.
 
     Raises:
-        TypeError: the item holds a value of another type.
+        TypeError: the item holds a value of another type, and `other` is None.
         ValueError: it is nested more than 200 levels deep, or holds an integer of more digits
             than Python converts.
     """
-    tagged = _tagged(item, 0)
+    tagged = _tagged(item, 0, other)
     return json.dumps(tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
 
 
@@ -40,7 +46,10 @@ def decoded(text: str) -> Any:
     return decode(text)[0]
 
 
-def _tagged(value: object, depth: int) -> object:
+def _tagged(value: object, depth: int, other: Callable[[Any], object] | None) -> object:
+    # A member of an enum, or another subclass, is not what JSON makes of it.
+    if other is not None and type(value) not in _TYPES:
+        value = other(value)
     if isinstance(value, str):
         return value if value.isascii() or _is_utf8(value) else {_TEXT: _base64(value)}
     if value is None or isinstance(value, bool | int | float):
@@ -51,11 +60,11 @@ def _tagged(value: object, depth: int) -> object:
         if all(isinstance(key, str) and _is_utf8(key) for key in value) and not (
             len(value) == 1 and _TAGS & value.keys()
         ):
-            return {key: _tagged(element, depth + 1) for key, element in value.items()}
-        pairs = [[_tagged(element, depth + 1) for element in pair] for pair in value.items()]
+            return {key: _tagged(element, depth + 1, other) for key, element in value.items()}
+        pairs = [[_tagged(element, depth + 1, other) for element in pair] for pair in value.items()]
         return {_PAIRS: pairs}
     if isinstance(value, list | tuple):
-        values = [_tagged(element, depth + 1) for element in value]
+        values = [_tagged(element, depth + 1, other) for element in value]
         return values if isinstance(value, list) else {_TUPLE: values}
     if isinstance(value, bytes):
         return {_BYTES: b64encode(value).decode()}

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from typing import Any
 
 from google.adk.events.event import Event
 
 from jazzmine.adapters._calls import require_session_id
-from jazzmine.adapters._encoding import readable
-from jazzmine.adapters._items import call_text, text_of
+from jazzmine.adapters._items import Described, call_text, described, item_message, item_of, text_of
+from jazzmine.adapters._pairs import Part, whole
 from jazzmine.records.messages import Message, MessageRole
 
-__all__ = ["conversation_id_of", "event_delta", "event_message", "event_of", "without_temporary"]
+__all__ = [
+    "conversation_id_of",
+    "event_delta",
+    "event_message",
+    "event_of",
+    "session_id_of",
+    "visible_events",
+    "without_temporary",
+]
 
 _KEY = "google_adk"
 
@@ -33,6 +41,12 @@ def conversation_id_of(app_name: str, user_id: str, session_id: str) -> str:
     )
 
 
+def session_id_of(conversation_id: str) -> str:
+    """Return the id of the session whose conversation it is."""
+    part = conversation_id.rpartition("/")[2]
+    return part.replace("%2F", "/").replace("%25", "%")
+
+
 def without_temporary(event: Event, prefix: str) -> Event:
     """Return the event without the changes of state whose keys begin with a prefix."""
     kept = {
@@ -43,41 +57,79 @@ def without_temporary(event: Event, prefix: str) -> Event:
 
 
 def event_message(event: Event, conversation_id: str, user_id: str) -> Message:
-    """Return a message that holds an event.
+    """Return a message that holds an event, as the framework's `DatabaseSessionService` keeps it.
 
     Raises:
         ValueError: JSON has no form for a value of the event.
     """
-    parts = (event.content.parts if event.content else None) or []
-    calls = [part.function_call for part in parts if part.function_call]
-    is_answer = any(part.function_response for part in parts)
-    role = MessageRole.USER if event.author == "user" else MessageRole.ASSISTANT
-    return Message(
+    return item_message(
+        _KEY,
+        event.model_dump(mode="json", exclude_none=True),
+        described(_described, event),
         id=f"{conversation_id}/{event.id}",
         conversation_id=conversation_id,
         user_id=user_id,
-        role=MessageRole.TOOL if is_answer else role,
-        original_content=readable("\n".join(filter(None, map(_text, parts)))),
-        invoked_tools=[readable(call.name or "") for call in calls] or None,
-        errors=[readable(event.error_message)] if event.error_message else None,
+        errors=[text_of(event.error_message)] if event.error_message else None,
         timestamp=round(event.timestamp * 1000),
-        metadata={_KEY: event.model_dump_json(exclude_none=True)},
     )
 
 
 def event_delta(message: Message) -> dict[str, Any]:
     """Return the changes of state of the event that a message holds, as they are stored."""
-    text = message.metadata.get(_KEY)
-    if not isinstance(text, str):
-        return {}
-    delta: dict[str, Any] = json.loads(text)["actions"]["state_delta"]
+    item: dict[str, Any] = item_of(message, _KEY, {})
+    delta: dict[str, Any] = item.get("actions", {}).get("state_delta", {})
     return delta
 
 
 def event_of(message: Message) -> Event | None:
-    """Return the event that a message holds, or None if it holds none."""
-    text = message.metadata.get(_KEY)
-    return Event.model_validate_json(text) if isinstance(text, str) else None
+    """Return the event that a message holds, or None if it holds none that can be read."""
+    item = item_of(message, _KEY, None)
+    return None if item is None else Event.model_validate(item)
+
+
+def visible_events(messages: Sequence[Message]) -> list[Event]:
+    """Return the events of messages that are not flagged, without halves of pairs."""
+    found = [
+        (event, message.is_flagged)
+        for message in messages
+        if (event := event_of(message)) is not None
+    ]
+    stays = iter(whole([part for event, is_flagged in found for part in _parts(event, is_flagged)]))
+    visible = []
+    for event, is_flagged in found:
+        content = event.content
+        given = (content.parts if content else None) or []
+        kept = [part for part in given if next(stays)]
+        if is_flagged or (given and not kept):
+            continue
+        if content is not None and len(kept) < len(given):
+            shorter = content.model_copy(update={"parts": kept})
+            event = event.model_copy(update={"content": shorter})
+        visible.append(event)
+    return visible
+
+
+def _parts(event: Event, is_flagged: bool) -> list[Part]:
+    return [
+        Part("call", part.function_call.id or "", is_flagged)
+        if part.function_call
+        else Part("answer", part.function_response.id or "", is_flagged)
+        if part.function_response
+        else Part("other" if event.author == "user" else "said", "", is_flagged)
+        for part in (event.content.parts if event.content else None) or []
+    ]
+
+
+def _described(event: Event) -> Described:
+    parts = (event.content.parts if event.content else None) or []
+    calls = [part.function_call for part in parts if part.function_call]
+    is_answer = any(part.function_response for part in parts)
+    role = MessageRole.USER if event.author == "user" else MessageRole.ASSISTANT
+    return Described(
+        MessageRole.TOOL if is_answer else role,
+        "\n".join(filter(None, map(_text, parts))),
+        [call.name or "" for call in calls],
+    )
 
 
 def _text(part: Any) -> str:

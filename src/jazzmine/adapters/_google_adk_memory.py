@@ -14,12 +14,16 @@ from jazzmine._async.message_store.store import MessageStore as AsyncMessageStor
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, finished
 from jazzmine.adapters._google_adk_events import conversation_id_of, event_message, event_of
+from jazzmine.adapters._google_adk_state import SESSION_KEY
 from jazzmine.records.messages import Conversation, FoundMessage, MessageRole
 
 __all__ = ["JazzmineMemoryService"]
 
 # The session of events that are added without one.
 _NO_SESSION = "memory"
+
+# How many messages with a query's words are looked through for memories.
+_MOST_FOUND = 2_000
 
 
 class JazzmineMemoryService(BaseMemoryService):
@@ -49,15 +53,25 @@ class JazzmineMemoryService(BaseMemoryService):
         Raises:
             ConfigurationError: the store has no index of words.
         """
-        found = await self._store.search_messages(
-            query,
-            user_id=user_id,
-            agent_id=app_name,
-            roles=[MessageRole.USER, MessageRole.ASSISTANT],
-            limit=self._limit,
-        )
-        memories = [_memory(hit) for hit in found if not hit.message.is_flagged]
-        return SearchMemoryResponse(memories=[memory for memory in memories if memory is not None])
+        memories: list[MemoryEntry] = []
+        limit = self._limit
+        while True:
+            found = await self._store.search_messages(
+                query,
+                user_id=user_id,
+                agent_id=app_name,
+                roles=[MessageRole.USER, MessageRole.ASSISTANT],
+                limit=limit,
+            )
+            memories = [
+                memory
+                for hit in found
+                if not hit.message.is_flagged and (memory := _memory(hit)) is not None
+            ]
+            # Calls of tools hold words, too, and are no memories.
+            if len(memories) >= self._limit or len(found) < limit or limit >= _MOST_FOUND:
+                return SearchMemoryResponse(memories=memories[: self._limit])
+            limit *= 4
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Store the events of a session that are not stored yet."""
@@ -86,7 +100,7 @@ class JazzmineMemoryService(BaseMemoryService):
             session_id: their session.
             custom_metadata: is not used.
         """
-        conversation_id = conversation_id_of(app_name, user_id, session_id or _NO_SESSION)
+        conversation_id = await self._conversation_of(app_name, user_id, session_id)
         messages = [
             event_message(event, conversation_id, user_id) for event in events if not event.partial
         ]
@@ -102,6 +116,14 @@ class JazzmineMemoryService(BaseMemoryService):
             )
             await finished(self._store.get_or_create_conversation(conversation))
             await finished(self._store.append_messages(conversation_id, new))
+
+    async def _conversation_of(self, app_name: str, user_id: str, session_id: str | None) -> str:
+        """Return the conversation of a session's events: that of the session, if it is stored."""
+        conversation_id = conversation_id_of(app_name, user_id, session_id or _NO_SESSION)
+        stored = await self._store.get_conversation_by_id(conversation_id)
+        is_session = stored is not None and SESSION_KEY in stored.metadata
+        # No session has that id, so it can be created, and got.
+        return conversation_id if is_session else f"{conversation_id}/memory"
 
 
 def _memory(found: FoundMessage) -> MemoryEntry | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from jazzmine.adapters._calls import finished
 from jazzmine.adapters._recorder import RunRecorder
@@ -15,6 +17,10 @@ __all__ = ["JazzmineTracePlugin"]
 
 # A run that is cancelled never ends for its plugins.
 _MAX_RUNS = 1_000
+
+
+# The invocation that the code of a task belongs to.
+_INVOCATION: ContextVar[str] = ContextVar("jazzmine_invocation", default="")
 
 
 class JazzmineTracePlugin(BasePlugin):
@@ -32,6 +38,8 @@ class JazzmineTracePlugin(BasePlugin):
         super().__init__("jazzmine")
         self._store, self._conversation_of = store, conversation_of
         self._runs: OrderedDict[str, RunRecorder] = OrderedDict()
+        # The runs of agents that are called as tools, by those which they belong to.
+        self._outer: OrderedDict[str, str] = OrderedDict()
 
     def run_of(self, conversation_id: str, invocation_id: str) -> RunRecorder | None:
         """Return the recorder of a run, if it is recorded now."""
@@ -56,13 +64,13 @@ class JazzmineTracePlugin(BasePlugin):
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Note that a model is called."""
-        run = self._runs.get(callback_context.invocation_id)
+        run = self._run_of(callback_context)
         if run is not None:
             run.begin_model_call(_model_key(callback_context), llm_request.model or "unknown")
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         """Note what a model's call used; parts of a streamed answer are not its end."""
-        run = self._runs.get(callback_context.invocation_id)
+        run = self._run_of(callback_context)
         if run is not None and not llm_response.partial:
             run.end_model_call(
                 _model_key(callback_context),
@@ -75,7 +83,7 @@ class JazzmineTracePlugin(BasePlugin):
         self, *, callback_context: Any, llm_request: Any, error: Exception
     ) -> None:
         """Note that a model's call failed."""
-        run = self._runs.get(callback_context.invocation_id)
+        run = self._run_of(callback_context)
         if run is not None:
             run.end_model_call(_model_key(callback_context), error=error)
 
@@ -83,7 +91,7 @@ class JazzmineTracePlugin(BasePlugin):
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any
     ) -> None:
         """Note that a tool is called."""
-        run = self._runs.get(tool_context.invocation_id)
+        run = self._run_of(tool_context)
         if run is not None:
             call_id = tool_context.function_call_id or ""
             run.begin_tool_call(call_id, tool.name, tool_args, call_id)
@@ -92,7 +100,7 @@ class JazzmineTracePlugin(BasePlugin):
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, result: Any
     ) -> None:
         """Note what a tool returned."""
-        run = self._runs.get(tool_context.invocation_id)
+        run = self._run_of(tool_context)
         if run is not None:
             run.end_tool_call(tool_context.function_call_id or "", result)
 
@@ -100,33 +108,51 @@ class JazzmineTracePlugin(BasePlugin):
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: Exception
     ) -> None:
         """Note that a tool's call failed."""
-        run = self._runs.get(tool_context.invocation_id)
+        run = self._run_of(tool_context)
         if run is not None:
             run.end_tool_call(tool_context.function_call_id or "", error=error)
 
+    def _run_of(self, context: Any) -> RunRecorder | None:
+        invocation_id = context.invocation_id
+        return self._runs.get(self._outer.get(invocation_id, invocation_id))
+
     def _begin(self, context: Any) -> None:
-        if context.invocation_id in self._runs:
+        invocation_id, outer = context.invocation_id, _INVOCATION.get()
+        if invocation_id in self._runs or invocation_id in self._outer:
+            return
+        if isinstance(context.session_service, InMemorySessionService):
+            # An agent that is called as a tool has a session of its own, which is not stored.
+            if outer in self._runs:
+                self._outer[invocation_id] = outer
+                _shorten(self._outer)
             return
         session = context.session
-        self._runs[context.invocation_id] = RunRecorder(
+        _INVOCATION.set(invocation_id)
+        self._runs[invocation_id] = RunRecorder(
             self._store,
             self._conversation_of(session.app_name, session.user_id, session.id),
             session.user_id,
             session.app_name,
         )
-        if len(self._runs) > _MAX_RUNS:
-            self._runs.popitem(last=False)
+        _shorten(self._runs)
 
     async def _end(self, context: Any, error: Exception | None) -> None:
+        self._outer.pop(context.invocation_id, None)
         run = self._runs.pop(context.invocation_id, None)
         if run is not None:
             await finished(run.finish(error))
 
 
-def _model_key(context: Any) -> tuple[str, str]:
+def _shorten(kept: OrderedDict[str, Any]) -> None:
+    while len(kept) > _MAX_RUNS:
+        kept.popitem(last=False)
+
+
+def _model_key(context: Any) -> tuple[str, str, str]:
     # Agents that run in parallel have branches of their own.
     invocation = getattr(context, "_invocation_context", None)
-    return context.agent_name, str(getattr(invocation, "branch", ""))
+    branch = str(getattr(invocation, "branch", ""))
+    return context.invocation_id, context.agent_name, branch
 
 
 def _counts(usage: Any) -> dict[str, int | None]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.adk.sessions.state import State
 
-from jazzmine.adapters._calls import retry_conflicts
+from jazzmine.adapters._direct import retry_conflicts
+from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem
 from jazzmine.records.messages import Conversation
@@ -86,7 +86,7 @@ class SharedState:
             if _id_of(cause) in stored:
                 return []
             puts = [
-                _put(item, stored, {**cause, "at": _now(), "delta": json.dumps(delta)})
+                _put(item, stored, {**cause, "at": _now(), "delta": encoded(delta)})
                 for item, delta in zip(items, split, strict=True)
                 if delta
             ]
@@ -152,7 +152,7 @@ def cause_of(message_id: str) -> Cause:
 
 def session_cause(conversation: Conversation) -> Cause:
     """Return a session as what changes count with; another one of the same id is another cause."""
-    token = json.loads(conversation.metadata[SESSION_KEY])["token"]
+    token = decoded(conversation.metadata[SESSION_KEY])["token"]
     return {"conversation": conversation.id, "token": token}
 
 
@@ -190,12 +190,12 @@ def _id_of(cause: Cause) -> str:
 
 def _state(item: MemoryItem, stored: set[str]) -> tuple[dict[str, Any], list[Any]]:
     """Return the state of an item, and the changes that may still be made."""
-    state: dict[str, Any] = json.loads(item.value.get("state", "{}"))
+    state: dict[str, Any] = decoded(item.value.get("state", "{}"))
     pending: list[Any] = []
     oldest = _now() - _PENDING_MS
     for change in item.value.get("pending", ()):
         if _id_of(change) in stored:
-            state.update(json.loads(change["delta"]))
+            state.update(decoded(change["delta"]))
         elif change["at"] >= oldest:
             pending.append(change)
     return state, pending
@@ -207,7 +207,7 @@ def _put(item: MemoryItem, stored: set[str], added: Mapping[str, Any] | None = N
     if added is not None:
         pending = [change for change in pending if _id_of(change) != _id_of(added)]
         pending.append(added)
-    value = {"state": json.dumps(state), "pending": pending}
+    value = {"state": encoded(state), "pending": pending}
     changed = item.model_copy(update={"value": value})
     return PutItem(changed, expected_revision=item.revision or None)
 

@@ -1,13 +1,13 @@
-"""What stands in the messages of Pydantic AI's conversations: entries, and the newest state."""
+"""What stands in the messages of Pydantic AI's conversations: entries, and the newest record."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
+from uuid import UUID, uuid5
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 from pydantic_ai.messages import (
     BaseToolCallPart,
@@ -19,145 +19,192 @@ from pydantic_ai.messages import (
     TextPart,
     UserPromptPart,
 )
+from pydantic_core import to_jsonable_python
 
-from jazzmine.adapters._items import Described, call_text, item_message, item_of
+from jazzmine.adapters._encoding import decoded, encoded
+from jazzmine.adapters._items import Described, call_text, described, item_message, item_of, text_of
 from jazzmine.records.messages import Message, MessageRole
 
 __all__ = [
-    "State",
-    "StoredEntry",
-    "entries_of",
+    "Log",
+    "copied",
     "entry_messages",
     "has_state",
+    "is_deleted",
     "note_message",
-    "state_of",
-    "stored_entry",
-    "tips_of",
-    "used_entries",
+    "record_of",
 ]
 
 _KEY = "pydantic_ai"
+_IDS = UUID("6c7a5b5e-2a51-4f0c-8f57-0c1f8f0f7a55")
 
-_RECORDS = TypeAdapter(
-    list[ConversationRecord], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
-)
-
-
-class StoredEntry(NamedTuple):
-    """An entry whose message is still JSON."""
-
-    id: str
-    conversation_id: str
-    parent_id: str | None
-    kind: Literal["message"]
-    message: dict[str, Any]
+_RECORDS = TypeAdapter(ConversationRecord)
 
 
-@dataclass(frozen=True)
-class State:
-    """What a conversation has besides its entries; it stands in the newest message.
+class _Entry(NamedTuple):
+    """An entry as it stands in a message: the id under which others name it as their parent."""
+
+    key: str
+    parent: str | None
+    message: Mapping[str, Any]
+
+
+@dataclass
+class Log:
+    """The messages of a conversation, oldest first, and the entries among them.
+
+    In a conversation that `fork_conversation` has copied, the messages have ids of their own, and
+    entries name their parents by those of the source. An entry that was deleted or flagged is
+    passed over: what it followed is followed by what followed it.
 
     Args:
-        record: the framework's record, or None if it was deleted.
-        forks: for each conversation that refers to entries of this one, the ids of these.
-        sources: for each conversation with entries that this one refers to, the ids of these.
-        released: whether nothing is used any more, and all messages are being deleted.
+        messages: all messages of a conversation, or its newest ones.
+        is_whole: whether they are all; if not, a missing entry is a `KeyError`.
     """
 
-    record: ConversationRecord | None = None
-    forks: dict[str, list[str]] = field(default_factory=dict)
-    sources: dict[str, list[str]] = field(default_factory=dict)
-    released: bool = False
+    messages: Sequence[Message]
+    is_whole: bool = True
+    _places: dict[str, int] = field(default_factory=dict)
+    _entries: list[_Entry | None] = field(default_factory=list)
 
-    @property
-    def revision(self) -> str | None:
-        """The revision of the record, or None."""
-        return None if self.record is None else self.record.revision
+    def __post_init__(self) -> None:
+        for index, message in enumerate(self.messages):
+            entry = None if message.is_flagged else _entry_of(message)
+            self._entries.append(entry)
+            if entry is not None:
+                self._places[entry.key] = self._places[message.id] = index
+
+    def record(self) -> ConversationRecord | None:
+        """Return the newest record, with the ids of this conversation's messages."""
+        for index, message in reversed(list(enumerate(self.messages))):
+            if has_state(message):
+                record = record_of(message)
+                if record is None:
+                    return None
+                head = self._at(record.head_id, index + 1, record)
+                record.head_id = None if head is None else self.messages[head].id
+                tips = [self._places[tip] for tip in record.branches if tip in self._places]
+                record.branches = [self.messages[tip].id for tip in tips]
+                return record
+        return None
+
+    def history(self, head_id: str, limit: int | None = None) -> list[ConversationEntry]:
+        """Return the entries up to one, oldest first, or the last `limit` of them.
+
+        Raises:
+            KeyError: it is not stored.
+        """
+        line: list[int] = []
+        place: int | None = self._places[head_id]
+        while place is not None and (limit is None or len(line) <= limit):
+            line.append(place)
+            entry = self._entries[place]
+            place = None if entry is None else self._at(entry.parent, place)
+        ids = [self.messages[place].id for place in line]
+        parents = [*ids[1:], None]
+        found = [entry for place in line[:limit] if (entry := self._entries[place]) is not None]
+        contents = ModelMessagesTypeAdapter.validate_python([entry.message for entry in found])
+        history = [
+            ConversationEntry(id=name, parent_id=parent, message=content)
+            for name, parent, content in zip(ids, parents, contents, strict=False)
+        ]
+        return history[::-1]
+
+    def _at(
+        self, key: str | None, before: int, record: ConversationRecord | None = None
+    ) -> int | None:
+        """Return the place of an entry; of one that is not there, that of the one before it."""
+        if key is None:
+            return None
+        if key in self._places:
+            return self._places[key]
+        if not self.is_whole:
+            raise KeyError(key)
+        left = self._left(record or self.record())
+        places = range(before - 1, -1, -1)
+        return next((i for i in places if self._entries[i] is not None and i not in left), None)
+
+    def _left(self, record: ConversationRecord | None) -> set[int]:
+        """Return the places of entries of the branches that a record has left."""
+        left: set[int] = set()
+        for tip in [] if record is None else record.branches:
+            place = self._places.get(tip)
+            while place is not None and place not in left:
+                left.add(place)
+                entry = self._entries[place]
+                place = (
+                    None
+                    if entry is None or entry.parent is None
+                    else self._places.get(entry.parent)
+                )
+        return left
 
 
 def entry_messages(
-    entries: Sequence[ConversationEntry], state: State, **fields: Any
+    entries: Sequence[ConversationEntry], record: ConversationRecord, **fields: Any
 ) -> list[Message]:
-    """Return the messages that store entries, the last of them with a state.
+    """Return the messages that store entries, the last of them with a record.
 
     Args:
         entries: the entries, at least one.
-        state: the state after them.
+        record: the record after them.
         fields: the conversation, the user and the timestamp of the messages.
+
+    Raises:
+        ValueError: what would be stored could not be loaded.
     """
-    dumped = ModelMessagesTypeAdapter.dump_python([entry.message for entry in entries], mode="json")
-    payloads = [
-        {"entry": {"parent_id": entry.parent_id, "kind": entry.kind, "message": message}}
+    dumped = ModelMessagesTypeAdapter.dump_python([entry.message for entry in entries])
+    payloads: list[dict[str, Any]] = [
+        {"key": entry.id, "parent": entry.parent_id, "message": _plain(message)}
         for entry, message in zip(entries, dumped, strict=True)
     ]
-    payloads[-1]["state"] = _dumped(state)
+    ModelMessagesTypeAdapter.validate_python([payload["message"] for payload in payloads])
+    payloads[-1]["record"] = _dumped(record)
     return [
-        item_message(_KEY, payload, _described(entry.message), id=entry.id, **fields)
+        item_message(_KEY, payload, described(_described, entry.message), id=entry.id, **fields)
         for entry, payload in zip(entries, payloads, strict=True)
     ]
 
 
-def note_message(text: str, state: State, **fields: Any) -> Message:
-    """Return a message that stores a state alone; the text says to a person what has happened."""
-    described = Described(MessageRole.SYSTEM, text)
-    return item_message(_KEY, {"state": _dumped(state)}, described, **fields)
+def note_message(text: str, record: ConversationRecord | None, **fields: Any) -> Message:
+    """Return a flagged message that stores a record alone; its text says what has happened."""
+    about = Described(MessageRole.SYSTEM, text)
+    payload = {"record": None if record is None else _dumped(record)}
+    return item_message(_KEY, payload, about, is_flagged=True, **fields)
 
 
-def stored_entry(message: Message) -> StoredEntry | None:
-    """Return the entry that a message stores, or None if it stores none."""
-    found = _payload(message).get("entry")
-    return None if found is None else StoredEntry(message.id, message.conversation_id, **found)
-
-
-def entries_of(stored: Sequence[StoredEntry]) -> list[ConversationEntry]:
-    """Return the framework's form of entries."""
-    contents = ModelMessagesTypeAdapter.validate_json(
-        json.dumps([entry.message for entry in stored])
-    )
+def copied(entries: Sequence[ConversationEntry], conversation_id: str) -> list[ConversationEntry]:
+    """Return copies of entries for another conversation, each after the one before it."""
+    ids = [str(uuid5(_IDS, f"{conversation_id}/{entry.id}")) for entry in entries]
     return [
-        ConversationEntry(id=entry.id, parent_id=entry.parent_id, kind=entry.kind, message=content)
-        for entry, content in zip(stored, contents, strict=True)
+        ConversationEntry(id=name, parent_id=parent, message=entry.message)
+        for name, parent, entry in zip(ids, [None, *ids[:-1]], entries, strict=True)
     ]
 
 
-def tips_of(record: ConversationRecord | None) -> set[str]:
-    """Return the ids of the newest entries of a record and of the branches that it has left."""
-    if record is None:
-        return set()
-    return {entry_id for entry_id in (record.head_id, *record.branches) if entry_id is not None}
-
-
-def used_entries(messages: Sequence[Message], state: State) -> dict[str, StoredEntry]:
-    """Return the entries of a conversation that its record and its forks use, by their ids.
-
-    Args:
-        messages: all messages of the conversation.
-        state: its state.
-    """
-    stored: dict[str | None, StoredEntry] = {
-        entry.id: entry for entry in map(stored_entry, messages) if entry
-    }
-    used: dict[str, StoredEntry] = {}
-    for tip in tips_of(state.record).union(*state.forks.values()):
-        entry = stored.get(tip)
-        while entry is not None and entry.id not in used:
-            used[entry.id] = entry
-            entry = stored.get(entry.parent_id)
-    return used
-
-
 def has_state(message: Message) -> bool:
-    """Return whether a message stores a state."""
-    return "state" in _payload(message)
+    """Return whether a message stores a record, or that it was deleted."""
+    return "record" in _payload(message)
 
 
-def state_of(message: Message) -> State:
-    """Return the state that a message stores."""
-    found = _payload(message)["state"]
-    record = found["record"]
-    if record is not None:
-        (record,) = _RECORDS.validate_json(json.dumps([record]))
-    return State(**{**found, "record": record})
+def is_deleted(message: Message) -> bool:
+    """Return whether a message says that the conversation is being deleted."""
+    return _payload(message).get("record", message) is None
+
+
+def record_of(message: Message) -> ConversationRecord | None:
+    """Return the record that a message stores, of its conversation; None if it was deleted."""
+    found = _payload(message).get("record")
+    if found is None:
+        return None
+    record = _RECORDS.validate_python(found)
+    record.conversation_id = message.conversation_id
+    return record
+
+
+def _entry_of(message: Message) -> _Entry | None:
+    found = _payload(message)
+    return _Entry(found["key"], found["parent"], found["message"]) if "message" in found else None
 
 
 def _payload(message: Message) -> dict[str, Any]:
@@ -165,14 +212,13 @@ def _payload(message: Message) -> dict[str, Any]:
     return found
 
 
-def _dumped(state: State) -> dict[str, Any]:
-    record = None if state.record is None else _RECORDS.dump_python([state.record], mode="json")[0]
-    return {
-        "record": record,
-        "forks": state.forks,
-        "sources": state.sources,
-        "released": state.released,
-    }
+def _dumped(record: ConversationRecord) -> Any:
+    return _plain(_RECORDS.dump_python(record))
+
+
+def _plain(value: object) -> Any:
+    """Return a value that the codec keeps: what JSON has no form for becomes pydantic's."""
+    return decoded(encoded(value, other=to_jsonable_python))
 
 
 def _described(message: ModelMessage) -> Described:
@@ -195,9 +241,9 @@ def _text(part: Any) -> str:
     if isinstance(part, TextPart | SystemPromptPart):
         return part.content
     if isinstance(part, BaseToolCallPart):
-        return call_text(part.tool_name, part.args_as_json_str())
+        return call_text(part.tool_name, part.args)
     if isinstance(part, BaseToolReturnPart):
-        return part.model_response_str()
+        return text_of(part.content)
     if hasattr(part, "model_response"):
         return str(part.model_response())
     content = getattr(part, "content", None)

@@ -8,10 +8,11 @@ from typing import Any
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation_store import ConversationEntry
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution
+from pydantic_ai.messages import RetryPromptPart, ToolCallPart, ToolReturnPart
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, parsed_json
 from jazzmine.records.messages import Message
 
 __all__ = ["JazzmineRecorder", "Runs"]
@@ -38,11 +39,19 @@ class Runs:
     async def fail(self, run_id: str, error: BaseException) -> None:
         """Store the trace of a run that failed, as its conversation's user's, if that is known."""
         run = self._runs.pop(run_id)
-        if not run.user_id:
-            conversation = await self._store.get_conversation_by_id(run.conversation_id)
-            run.user_id = "" if conversation is None else conversation.user_id
+        conversation = await self._store.get_conversation_by_id(run.conversation_id)
+        if conversation is not None:
+            run.user_id = conversation.user_id
         if run.user_id:
             await run.finish(error)
+
+    async def refuse(
+        self, entries: Sequence[ConversationEntry], user_id: str, error: BaseException
+    ) -> None:
+        """Store the traces of runs whose entries are not saved; they may be saved later."""
+        for run_id in {entry.message.run_id or "" for entry in entries} & self._runs.keys():
+            self._runs[run_id].user_id = user_id
+            await self._runs[run_id].finish(error)
 
     def of(
         self, entries: Sequence[ConversationEntry], messages: Sequence[Message]
@@ -77,14 +86,19 @@ class JazzmineRecorder(AbstractCapability[Any]):
     async def wrap_run(self, ctx: Any, *, handler: Callable[[], Awaitable[Any]]) -> Any:
         """Record a run."""
         run_id = str(ctx.run_id)
-        self._running[run_id] = self._runs.begin(run_id, str(ctx.conversation_id))
+        run = self._running[run_id] = self._runs.begin(run_id, str(ctx.conversation_id))
+        before = ctx.usage.input_tokens, ctx.usage.output_tokens
         try:
-            return await handler()
+            result = await handler()
         except BaseException as error:
+            _note_total(run, ctx.usage, before)
             await finished(self._runs.fail(run_id, error))
             raise
         finally:
             del self._running[run_id]
+        _note_total(run, ctx.usage, before)
+        run.settle()
+        return result
 
     async def wrap_model_request(
         self, ctx: Any, *, request_context: Any, handler: Callable[[Any], Awaitable[Any]]
@@ -93,6 +107,7 @@ class JazzmineRecorder(AbstractCapability[Any]):
         run, key, model = self._running.get(str(ctx.run_id)), object(), request_context.model
         if run is None:
             return await handler(request_context)
+        _note_answers(run, request_context.messages)
         run.begin_model_call(key, model.model_name, model.system)
         try:
             response = await handler(request_context)
@@ -108,6 +123,9 @@ class JazzmineRecorder(AbstractCapability[Any]):
             "reasoning_tokens": used.details.get("reasoning_tokens"),
         }
         run.end_model_call(key, usage, model=response.model_name)
+        for part in response.parts:
+            if isinstance(part, ToolCallPart):
+                run.ask_tool_call(part.tool_call_id, part.tool_name, parsed_json(part.args))
         return response
 
     async def wrap_tool_execute(
@@ -134,3 +152,20 @@ class JazzmineRecorder(AbstractCapability[Any]):
             raise
         run.end_tool_call(key, result)
         return result
+
+
+def _note_total(run: RunRecorder, used: Any, before: tuple[int, int]) -> None:
+    """Note what a run has used, with the agents that it has called, since it began."""
+    prompt, completion = used.input_tokens - before[0], used.output_tokens - before[1]
+    run.note_total({"prompt_tokens": prompt, "completion_tokens": completion})
+
+
+def _note_answers(run: RunRecorder, messages: Sequence[Any]) -> None:
+    """Note what a model is given for calls of tools that did not run."""
+    for part in messages[-1].parts if messages else ():
+        call_id = getattr(part, "tool_call_id", None)
+        if getattr(part, "outcome", "") == "denied":
+            # It may have been asked for in an earlier run.
+            run.ask_tool_call(part.tool_call_id, part.tool_name, None)
+        if call_id and isinstance(part, ToolReturnPart | RetryPromptPart):
+            run.answer_tool_call(call_id, part.content)

@@ -8,30 +8,23 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
-
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._encoding import readable
-from jazzmine.errors import IntegrityError, NotFoundError
+from jazzmine.adapters._items import text_of
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
+from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.recorded_calls import ModelCall, ToolCall
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
-from jazzmine.records.types import plain_json
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RunRecorder", "append_with_traces", "json_value", "parsed_json"]
+__all__ = ["RunRecorder", "append_with_traces", "parsed_json", "redact", "shortened"]
 
 T = TypeVar("T")
 
 _TITLE_LENGTH = 60
-
-# How many characters of a tool's arguments or result are kept. A trace is stored as a whole each
-# time that a run goes on, and no back end takes one of any size.
-_MAX_VALUE = 50_000
-
-# How many of the oldest messages may hold the first one of the user.
-_TITLE_MESSAGES = 50
 
 
 class RunRecorder:
@@ -40,8 +33,9 @@ class RunRecorder:
     A framework hands over messages while the run goes on, or at its end, and may be killed at any
     moment. So the trace is stored in one step with the first messages of the run that hold one of
     the assistant, and belongs to the last such. What is recorded later is stored before the next
-    messages are, and at the end. A run that fails before that leaves its trace with its last
-    message, or, if it stored none, with a flagged message of its own, which no agent gets to see.
+    messages are, and at the end, whatever ended the run. A run that stores no such message leaves
+    its trace with its last message, or, if it stored none, with a flagged message of its own, which
+    no agent gets to see; one that called neither a model nor a tool, and did not fail, leaves none.
 
     Args:
         store: an open message store with the async API.
@@ -52,8 +46,8 @@ class RunRecorder:
     Attributes:
         store: the store; another form of it may take its place.
         user_id: the user, who may be known only when messages are stored.
-        turn_number: the number of the run in its conversation; None until its trace is stored,
-            and then the next one, unless it is set.
+        last_id: the message of the run that was stored last, or None.
+        is_redacted: whether a message of the run was redacted, and the trace must not repeat it.
     """
 
     def __init__(
@@ -62,6 +56,8 @@ class RunRecorder:
         self.conversation_id: str = conversation_id
         self.store: AsyncMessageStore = store
         self.user_id: str = user_id
+        self.last_id: str | None = None
+        self.is_redacted = False
         self._agent_id = agent_id
         self._turn = TurnRecorder(
             conversation_id=conversation_id, user_id=user_id or "unknown", agent_id=agent_id
@@ -69,21 +65,26 @@ class RunRecorder:
         self._models: dict[object, ModelCall] = {}
         self._ended: ModelCall | None = None
         self._tools: dict[object, ToolCall] = {}
-        self.turn_number: int | None = None
-        # The message that the trace is stored with, and how it was stored.
+        # The calls of tools that models have asked for, and that have not begun, by their ids.
+        self._asked: dict[str, tuple[str, object]] = {}
+        self._begun: set[str] = set()
+        self._total: Mapping[str, int | None] = {}
+        self._has_calls = False
+        # The message that the trace is stored with, how it was stored, and under which number.
         self._message_id: str | None = None
         self._stored: TurnTrace | None = None
-        self._last_id: str | None = None
+        self._turn_number: int | None = None
         self._failed: BaseException | str | None = None
-        self._has_title = False
+        self._title, self._has_title = "", False
 
-    # What is recorded. A call is found again by its key; one that never ends is left out.
+    # What is recorded. A call is found again by its key.
 
     def begin_model_call(self, key: object, model: str, provider: str = "") -> None:
         """Note that a model is called."""
-        call = self._turn.model_call(readable(model), provider=readable(provider))
+        call = self._turn.model_call(model, provider=provider)
         call.begin()
         self._models[key] = call
+        self._has_calls = True
 
     def end_model_call(
         self,
@@ -107,7 +108,7 @@ class RunRecorder:
         if model:
             call.record.model = readable(model)
         self._failed = error if error is not None else self._failed
-        _end(call, error)
+        call.end(error)
         self._ended = call
         self.note_usage(usage)
 
@@ -118,16 +119,23 @@ class RunRecorder:
             usage: the arguments of `ModelCall.usage`; None counts as 0.
         """
         if usage and self._ended is not None:
-            counts = {name: count for name, count in usage.items() if count is not None}
-            self._ended.usage(**counts)
+            self._ended.usage(**_counts(usage))
+
+    def note_total(self, usage: Mapping[str, int | None]) -> None:
+        """Note what the whole run has used until now, with the agents that it has called.
+
+        What no recorded call has used is recorded at the end as one call of nested agents.
+        """
+        self._total = usage
 
     def begin_tool_call(self, key: object, name: str, arguments: object, call_id: str) -> None:
         """Note that a tool is called, with any arguments."""
-        call = self._turn.tool_call(
-            readable(name), json_value(arguments), call_id=readable(call_id)
-        )
+        call = self._turn.tool_call(name, arguments, call_id=call_id)
         call.begin()
         self._tools[key] = call
+        self._begun.add(call_id)
+        self._asked.pop(call_id, None)
+        self._has_calls = True
 
     def end_tool_call(
         self, key: object, result: object = None, *, error: BaseException | str | None = None
@@ -135,12 +143,43 @@ class RunRecorder:
         """Note the end of a tool's call, with any result, or why there is none."""
         call = self._tools.pop(key, None)
         if call is not None:
-            call.result(json_value(result))
-            _end(call, error)
+            call.result(result)
+            call.end(error)
 
     def forget_tool_call(self, key: object) -> None:
         """Leave out a call that did not take place."""
         self._tools.pop(key, None)
+
+    def ask_tool_call(self, call_id: str, name: str, arguments: object) -> None:
+        """Note that a model has asked for a call, which may be refused, or never run."""
+        if call_id and call_id not in self._begun:
+            self._asked.setdefault(call_id, (name, arguments))
+
+    def answer_tool_call(self, call_id: str, answer: object, *, is_error: bool = True) -> None:
+        """Note what the model is given for a call that it asked for, if that has not begun.
+
+        Args:
+            call_id: the call.
+            answer: the result, or why there is none: a person has rejected it, say.
+            is_error: whether it is no result.
+        """
+        asked = self._asked.pop(call_id, None)
+        if asked is not None:
+            self.begin_tool_call(asked, asked[0], asked[1], call_id)
+            reason = (text_of(answer) or "the call was refused") if is_error else None
+            self.end_tool_call(asked, answer, error=reason)
+
+    def note_said(self, messages: Sequence[Message]) -> None:
+        """Note messages of the run, of which the user's first one gives a title."""
+        said = (message.original_content for message in messages if _is_said_by_user(message))
+        # What a program says in the name of the user is marked up.
+        texts = (text for text in map(shortened, said) if text and text[0] != "<")
+        self._title = self._title or next(texts, "")
+
+    @property
+    def has_open_calls(self) -> bool:
+        """Whether a model or a tool was called that has not answered yet."""
+        return bool(self._models or self._tools)
 
     def measured(self, message_id: str) -> TurnTrace:
         """Return what was recorded until now as the trace of a message."""
@@ -148,28 +187,35 @@ class RunRecorder:
 
     # What is stored.
 
-    async def trace_with(self, messages: Sequence[Message]) -> TurnTrace | None:
+    async def trace_with(
+        self, messages: Sequence[Message], *, earlier: TurnTrace | None = None
+    ) -> TurnTrace | None:
         """Return the trace to append with messages, or store it, if it is stored already.
 
         Args:
             messages: what the framework hands over next.
+            earlier: the trace of another run that is stored in the same step.
         """
         if self._message_id is not None:
             await self._store_changes()
-        if self._message_id is None:
-            answers = [message for message in messages if message.role is MessageRole.ASSISTANT]
-            return await self._trace_of(answers[-1].id) if answers else None
-        return None
+        answers = [message for message in messages if message.role is MessageRole.ASSISTANT]
+        if self._message_id is not None or not answers:
+            return None
+        return await self._trace_of(answers[-1].id, earlier)
 
     async def appended(self, messages: Sequence[Message], trace: TurnTrace | None) -> None:
         """Note that messages were appended with what `trace_with` returned."""
         if not messages:
             return
-        self._last_id = messages[-1].id
+        self.last_id = messages[-1].id
         if trace is not None:
             self._message_id, self._stored = trace.message_id, trace
-        if not self._has_title:
-            await self._give_title()
+            self._turn_number = trace.turn_number
+        self.note_said(messages)
+        if self._title and not self._has_title:
+            with suppress(NotFoundError):
+                await self.store.edit_conversation(self.conversation_id, default_title=self._title)
+            self._has_title = True
 
     async def finish(self, error: BaseException | None = None) -> None:
         """Store what is not stored yet.
@@ -178,20 +224,35 @@ class RunRecorder:
             error: why the run failed. Calls that have not ended failed with it.
         """
         if error is not None:
-            self._fail(error)
-        if self._message_id is None and self._failed is not None:
-            self._message_id = self._last_id or await self._append_note()
+            self._failed = error
+            if not self._models and not self._tools:
+                self._turn.error(error)
+        self.settle(error)
         if self._message_id is not None:
             await self._store_changes()
+        if self._message_id is None and (self._failed is not None or self._has_calls):
+            await self._store_alone()
 
-    def _fail(self, error: BaseException) -> None:
-        self._failed = error
-        if not self._models and not self._tools:
-            self._turn.error(error)
+    def settle(self, error: BaseException | None = None) -> None:
+        """Note that the run has ended: with an error, what was asked for did not run."""
+        reason = error or "the run ended before this call did"
         for key in list(self._tools):
-            self.end_tool_call(key, error=error)
+            self.end_tool_call(key, error=reason)
         for key in list(self._models):
-            self.end_model_call(key, error=error)
+            self.end_model_call(key, error=reason)
+        for call_id in list(self._asked) if error is not None else ():
+            self.answer_tool_call(call_id, f"not run: {text_of(str(error))}")
+        self._add_nested()
+
+    def _add_nested(self) -> None:
+        """Record what the run has used beyond its own calls of models."""
+        total, own = _counts(self._total), self._turn.trace_of("unstored")
+        prompt = total.get("prompt_tokens", 0) - own.total_prompt_tokens
+        completion = total.get("completion_tokens", 0) - own.total_completion_tokens
+        if prompt > 0 or completion > 0:
+            self.begin_model_call(self, "nested agents")
+            tokens = {"prompt_tokens": max(prompt, 0), "completion_tokens": max(completion, 0)}
+            self.end_model_call(self, tokens)
 
     async def _store_changes(self) -> None:
         if self._message_id is None:
@@ -206,86 +267,126 @@ class RunRecorder:
             # The message was deleted meanwhile, and the trace with it.
             self._message_id = None
 
-    async def _trace_of(self, message_id: str) -> TurnTrace:
-        if self.turn_number is None:
+    async def _store_alone(self) -> None:
+        """Store the trace with the run's last message, or with a note."""
+        if self.last_id is not None:
+            self._message_id = self.last_id
+            await self._store_changes()
+        if self._message_id is None:
+            self._message_id = await self._append_note()
+            await self._store_changes()
+
+    async def _trace_of(self, message_id: str, earlier: TurnTrace | None = None) -> TurnTrace:
+        number = self._turn_number
+        if number is None and earlier is None:
             where = TraceFilter(conversation_id=self.conversation_id)
             newest = await self.store.find_turn_traces(where, limit=1)
-            self.turn_number = newest[0].turn_number + 1 if newest else 1
+            number = newest[0].turn_number + 1 if newest else 1
+        elif number is None and earlier is not None:
+            number = earlier.turn_number + 1
         trace = self.measured(message_id)
-        changes = {"turn_number": self.turn_number, "user_id": self.user_id}
-        return trace.model_copy(update=changes)
+        trace = _redacted(trace) if self.is_redacted else trace
+        return trace.model_copy(update={"turn_number": number, "user_id": self.user_id})
 
-    async def _append_note(self) -> str:
+    async def _append_note(self) -> str | None:
+        """Append a flagged message, and return its id; None if the conversation was deleted."""
         note = Message(
             conversation_id=self.conversation_id,
             user_id=self.user_id,
             role=MessageRole.SYSTEM,
-            original_content="[the run failed]",
+            original_content="[the run stored no answer]",
             is_flagged=True,
         )
-        await self.store.get_or_create_conversation(
-            Conversation(id=self.conversation_id, user_id=self.user_id, agent_id=self._agent_id)
-        )
-        await self.store.append_messages(self.conversation_id, [note])
+        if self.last_id is None:
+            await self.store.get_or_create_conversation(
+                Conversation(id=self.conversation_id, user_id=self.user_id, agent_id=self._agent_id)
+            )
+        try:
+            await self.store.append_messages(self.conversation_id, [note])
+        except IntegrityError:
+            return None
         return note.id
-
-    async def _give_title(self) -> None:
-        """Give the conversation a title from the first message of the user, if it has none."""
-        conversation = await self.store.get_conversation_by_id(self.conversation_id)
-        if conversation is None or conversation.title:
-            self._has_title = conversation is not None
-            return
-        oldest = await self.store.get_messages_by_conversation_id(
-            self.conversation_id, limit=_TITLE_MESSAGES
-        )
-        said = (message.original_content for message in oldest if message.role is MessageRole.USER)
-        # What a program says in the name of the user is marked up.
-        title = next((text for text in map(_shortened, said) if text and text[0] != "<"), "")
-        if title:
-            with suppress(NotFoundError):
-                await self.store.edit_conversation(self.conversation_id, title=title)
-            self._has_title = True
 
 
 async def append_with_traces(
     store: AsyncMessageStore,
     runs: Sequence[tuple[RunRecorder, Sequence[Message]]],
-    append: Callable[[TurnTrace | None], Awaitable[T]],
+    append: Callable[[TurnTrace | None, str | AnyMessage | None], Awaitable[T]],
+    expected_last: str | AnyMessage | None = ANY,
 ) -> T:
     """Append messages with the traces of their runs.
+
+    The step that stores a trace gives it its number: no other trace is stored between the reading
+    of the newest number and the append.
 
     Args:
         store: the store of the traces.
         runs: the runs that the messages are of, with the messages of each, in their order.
-        append: appends all messages, and a trace in the same step.
+        append: appends all messages, and a trace in the same step, after an expected message.
+        expected_last: the message that is expected; `ANY` is any.
+
+    Raises:
+        ConflictError: another message is the newest.
     """
-    traces: list[TurnTrace | None] = []
-    for run, messages in runs:
-        earlier = [trace.turn_number for trace in traces if trace is not None]
-        if earlier and run.turn_number is None:
-            run.turn_number = earlier[-1] + 1
-        traces.append(await run.trace_with(messages))
-    unsaved = [trace for trace in traces if trace is not None]
-    result = await append(unsaved[-1] if unsaved else None)
-    for earlier_trace in unsaved[:-1]:
-        await store.store_turn_trace(earlier_trace)
+    last: list[str | AnyMessage | None] = [expected_last]
+    if expected_last is ANY and runs:
+        last = [runs[0][0].last_id]
+
+    async def attempt() -> tuple[T, list[TurnTrace | None]]:
+        traces: list[TurnTrace | None] = []
+        unsaved: list[TurnTrace] = []
+        for run, messages in runs:
+            trace = await run.trace_with(messages, earlier=unsaved[-1] if unsaved else None)
+            traces.append(trace)
+            unsaved += [] if trace is None else [trace]
+        try:
+            result = await append(
+                unsaved[-1] if unsaved else None, last[0] if unsaved else expected_last
+            )
+        except ConflictError as error:
+            last[0] = error.newest_id
+            raise
+        for trace in unsaved[:-1]:
+            await store.store_turn_trace(trace)
+        return result, traces
+
+    result, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
     for (run, messages), trace in zip(runs, traces, strict=True):
         await run.appended(messages, trace)
     return result
 
 
-def json_value(value: object) -> Any:
-    """Return a value as a trace can hold it: as JSON, or else as text; a long one is cut."""
-    try:
-        plain = plain_json(
-            to_jsonable_python(
-                value, serialize_unknown=True, inf_nan_mode="strings", bytes_mode="base64"
-            )
-        )
-    except (PydanticSerializationError, ValueError, RecursionError):
-        plain = readable(str(value))
-    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    return plain if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"
+async def redact(
+    store: AsyncMessageStore, old: Message, new: Message, run: RunRecorder | None = None
+) -> None:
+    """Take what a message has said before out of the title of its conversation and of its trace.
+
+    Args:
+        store: the store of both.
+        old: the message as it was.
+        new: the message as it is.
+        run: the run that the message is of, if it goes on.
+    """
+    conversation = await store.get_conversation_by_id(old.conversation_id)
+    if conversation is not None and conversation.title == shortened(old.original_content):
+        title = shortened(new.original_content)
+        await store.edit_conversation(old.conversation_id, title=title)
+    trace = await store.get_turn_trace_by_message_id(old.id)
+    if trace is not None:
+        await store.store_turn_trace(_redacted(trace))
+    if run is not None:
+        run.is_redacted = True
+
+
+def _redacted(trace: TurnTrace) -> TurnTrace:
+    """Return a trace without what its calls were given and gave back, which may repeat a text."""
+    hidden = "[redacted]"
+    changes: dict[str, Any] = {"arguments": None, "final_data": None, "traceback": None}
+    tools = [
+        tool.model_copy(update={**changes, "error": hidden if tool.error else None})
+        for tool in trace.tool_traces
+    ]
+    return trace.model_copy(update={"tool_traces": tools, "errors": [hidden for _ in trace.errors]})
 
 
 def parsed_json(text: object) -> Any:
@@ -298,9 +399,14 @@ def parsed_json(text: object) -> Any:
         return text
 
 
-def _end(call: ModelCall | ToolCall, error: BaseException | str | None) -> None:
-    call.end(error)
-
-
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return the title that a text gives a conversation."""
     return textwrap.shorten(text[:1000], _TITLE_LENGTH, placeholder="…")
+
+
+def _is_said_by_user(message: Message) -> bool:
+    return message.role is MessageRole.USER and not message.is_flagged
+
+
+def _counts(usage: Mapping[str, int | None]) -> dict[str, int]:
+    return {name: count for name, count in usage.items() if count is not None}

@@ -10,9 +10,18 @@ from urllib.parse import quote
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import Conversations, finished, require_session_id, retry_conflicts
+from jazzmine.adapters._calls import Conversations, finished, require_session_id
+from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._encoding import encoded
-from jazzmine.adapters._items import Described, item_message, item_of, role_of, text_of
+from jazzmine.adapters._items import (
+    Described,
+    described,
+    item_message,
+    item_of,
+    role_of,
+    text_of,
+)
+from jazzmine.adapters._pairs import Part, whole
 from jazzmine.adapters._versions import installed, supported
 from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records import messages as records
@@ -20,7 +29,7 @@ from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import MessageRole
 
 with supported("agent-framework-core", "1.0.0", "2.0"):
-    from agent_framework import HistoryProvider, Message
+    from agent_framework import Content, HistoryProvider, Message
 
     from jazzmine.adapters._agent_framework_middleware import recorded_run, recorder
 
@@ -96,13 +105,7 @@ class JazzmineHistoryProvider(HistoryProvider):
         await super().before_run(agent=agent, session=session, context=context, state=state)
         given: dict[str, list[Message]] = context.context_messages
         if self.source_id in given:
-            answers = {
-                call_id
-                for message in (*given[self.source_id], *context.input_messages)
-                for content in message.contents
-                if (call_id := _answered_call(content)) is not None
-            }
-            given[self.source_id] = _without_unanswered(given[self.source_id], answers)
+            given[self.source_id] = _whole(given[self.source_id], context.input_messages)
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
@@ -175,7 +178,7 @@ class JazzmineHistoryProvider(HistoryProvider):
         expected_last: str | AnyMessage | None = ANY,
     ) -> None:
         ids = {"conversation_id": conversation_id, "user_id": self._conversations.user_id}
-        messages = [item_message(_KEY, item, _described(item), **ids) for item in items]
+        messages = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
         run = recorded_run(conversation_id)
         runs = [] if run is None else [(run, messages)]
         await self._conversations.append(conversation_id, messages, expected_last, runs)
@@ -197,34 +200,59 @@ class JazzmineHistoryProvider(HistoryProvider):
         return f"{name}/{quote(self.source_id, safe='')}"
 
 
-def _answered_call(content: Any) -> str | None:
-    """Return the id of the call that a content is the result of, or the approval, or None."""
-    if content.type == "function_result":
-        return str(content.call_id)
-    asked = content.function_call if content.type.startswith("function_approval_") else None
-    return None if asked is None else str(asked.call_id)
+def _whole(messages: list[Message], given: Sequence[Message]) -> list[Message]:
+    """Return the messages of a history without halves of pairs.
 
-
-def _without_unanswered(messages: list[Message], answers: set[str]) -> list[Message]:
-    """Return messages without the calls of tools that are not among those answered."""
+    Args:
+        messages: the history.
+        given: what a run is given after it. With the approval of one call, all calls of the same
+            message are answered by the run.
+    """
+    answered = {call for message in given for content in message.contents for call in _ids(content)}
+    for message in messages:
+        asked = {call for content in message.contents for call in _ids(content)}
+        if asked & {
+            call
+            for message in given
+            for content in message.contents
+            if content.type == "function_approval_response"
+            for call in _ids(content)
+        }:
+            answered |= asked
+    parts: list[Part] = []
+    for message in messages:
+        parts += [_part(message, content) for content in message.contents] + [Part("end")]
+    later = [Part("answer", call) for call in answered] + [Part("other")]
+    stays = iter(whole([*parts, *later]))
     kept = []
     for message in messages:
-        contents = [
-            content
-            for content in message.contents
-            if content.type != "function_call" or content.call_id in answers
-        ]
+        contents = [content for content in message.contents if next(stays)]
+        next(stays)
         if len(contents) == len(message.contents):
             kept.append(message)
-            continue
-        if not any(content.type == "function_call" for content in contents):
-            # Some models refuse their reasoning without the calls that it led to.
-            contents = [content for content in contents if content.type != "text_reasoning"]
-        if contents:
-            message = copy(message)
-            message.contents = contents
-            kept.append(message)
+        elif contents:
+            shorter = copy(message)
+            shorter.contents = contents
+            kept.append(shorter)
     return kept
+
+
+def _part(message: Message, content: Content) -> Part:
+    if content.type == "function_call":
+        return Part("call", str(content.call_id))
+    if content.type == "function_result":
+        return Part("answer", str(content.call_id))
+    if content.type == "text_reasoning":
+        return Part("reasoning")
+    return Part("said" if message.role == "assistant" else "other")
+
+
+def _ids(content: Content) -> set[str]:
+    """Return the id of the call that a content is of: the call, its result, or its approval."""
+    if content.type in ("function_call", "function_result"):
+        return {str(content.call_id)}
+    asked = content.function_call if content.type.startswith("function_approval_") else None
+    return set() if asked is None else {str(asked.call_id)}
 
 
 def _unsaved(known: list[dict[str, Any]], given: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -15,11 +15,18 @@ from jazzmine.adapters._calls import (
     finished,
     require_session_id,
     require_several,
-    retry_conflicts,
 )
 from jazzmine.adapters._claude_runs import Transcripts
+from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._encoding import encoded
-from jazzmine.adapters._items import Described, item_message, item_of, role_of, text_of
+from jazzmine.adapters._items import (
+    Described,
+    described,
+    item_message,
+    item_of,
+    role_of,
+    text_of,
+)
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError
 from jazzmine.records.log import ANY
@@ -151,7 +158,9 @@ class JazzmineSessionStore:
                     expected = None if newest is None else newest.id
                 ids = {message.id for message in messages}
                 runs = [
-                    (run, [message for message in of if message.id in ids]) for run, of in recorded
+                    (run, [message for message in of if message.id in ids])
+                    for run, of in recorded
+                    if run.has_calls
                 ]
                 await self._conversations.append(conversation_id, messages, expected, runs)
             except ConflictError as error:
@@ -165,9 +174,13 @@ class JazzmineSessionStore:
                 )
                 stored = {message.id for message in found}
                 unsaved = [pair for pair in unsaved if pair[0].id not in stored]
+                for run, _ in recorded:
+                    run.leave_out(stored)
                 raise ConflictError(str(error)) from error
 
         await retry_conflicts(attempt)
+        for run, _ in recorded:
+            run.leave_out()
 
     async def _summary_after(
         self,
@@ -223,7 +236,7 @@ class JazzmineSessionStore:
         return item_message(
             _KEY,
             {"entry": entry},
-            _described(entry),
+            described(_described, entry),
             id=str(uuid5(_IDS, _joined(conversation_id, uuid)) if uuid else uuid4()),
             conversation_id=conversation_id,
             user_id=self._user_id,

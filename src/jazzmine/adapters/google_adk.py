@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,14 +13,19 @@ from jazzmine._async.message_store.store import MessageStore as AsyncMessageStor
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, finished, items_as_async
+from jazzmine.adapters._direct import retry_conflicts
+from jazzmine.adapters._encoding import decoded, encoded
+from jazzmine.adapters._items import text_of
 from jazzmine.adapters._recorder import append_with_traces
 from jazzmine.adapters._versions import supported
-from jazzmine.errors import IntegrityError, NotFoundError
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.items import MemoryItem
+from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
 with supported("google-adk", "2.10.0", "3.0"):
+    from google.adk.errors._stale_session_error import StaleSessionError
     from google.adk.errors.already_exists_error import AlreadyExistsError
     from google.adk.errors.session_not_found_error import SessionNotFoundError
     from google.adk.events.event import Event
@@ -37,7 +41,8 @@ with supported("google-adk", "2.10.0", "3.0"):
         conversation_id_of,
         event_delta,
         event_message,
-        event_of,
+        session_id_of,
+        visible_events,
         without_temporary,
     )
     from jazzmine.adapters._google_adk_memory import JazzmineMemoryService
@@ -108,23 +113,23 @@ class JazzmineSessionService(BaseSessionService):
 
         Raises:
             AlreadyExistsError: there is such a session.
-            TypeError: JSON has no form for a value of the state.
+            ValueError: the state is nested too deeply.
         """
         session_id = (session_id or "").strip() or str(uuid4())
         conversation_id = conversation_id_of(app_name, user_id, session_id)
-        own, changes = split_state(json.loads(json.dumps(state or {})))
+        own, changes = split_state(decoded(encoded(state or {}, other=_json_safe)))
         # The token tells a repeated call of the store from another caller's session.
-        begun = {"id": session_id, "token": str(uuid4()), "state": own}
+        begun = {"token": str(uuid4()), "state": own}
         conversation = Conversation(
             id=conversation_id,
             user_id=user_id,
             agent_id=app_name,
-            metadata={_APP: app_name, SESSION_KEY: json.dumps(begun)},
+            metadata={_APP: app_name, SESSION_KEY: encoded(begun)},
         )
         if not await finished(self._create(conversation, changes)):
             raise AlreadyExistsError(f"Session with id {session_id} already exists.")
         shared = await self._shared.read(app_name, user_id)
-        return _session(conversation, own, shared)
+        return _session(conversation, own, shared, None)
 
     async def _create(self, conversation: Conversation, changes: dict[str, Any]) -> bool:
         """Store the conversation of a session with its changes, unless there is such a session."""
@@ -180,7 +185,8 @@ class JazzmineSessionService(BaseSessionService):
             state.update(split_state(event_delta(message))[0])
         await self._keep_state(conversation, state, changes)
         # Read last, so that no event is returned without its state.
-        session = _session(conversation, state, await self._shared.read(app_name, user_id))
+        shared = await self._shared.read(app_name, user_id)
+        session = _session(conversation, state, shared, messages[-1].id if messages else None)
         session.events = _chosen(messages, config)
         return session
 
@@ -224,7 +230,7 @@ class JazzmineSessionService(BaseSessionService):
         users = sorted({conversation.user_id for conversation in found})
         shared = await self._shared.read_all(app_name, users)
         return [
-            _session(conversation, _kept_state(conversation)[0], shared[conversation.user_id])
+            _session(conversation, _kept_state(conversation)[0], shared[conversation.user_id], None)
             for conversation in found
         ]
 
@@ -254,6 +260,7 @@ class JazzmineSessionService(BaseSessionService):
 
         Raises:
             SessionNotFoundError: the session is not stored; it is a `ValueError`.
+            StaleSessionError: it was deleted, and another one has its id; it is a `ValueError`.
             ValueError: JSON has no form for a value of the event.
         """
         if not event.partial:
@@ -268,24 +275,54 @@ class JazzmineSessionService(BaseSessionService):
         cause = cause_of(message.id)
         items: list[MemoryItem] = []
         if changes:
-            if await self._store.get_conversation_by_id(conversation_id) is None:
-                raise SessionNotFoundError(f"Session {session.id} not found.")
+            await self._require(conversation_id, _marker_of(session)[0], session.id)
             items = await self._shared.change(*place[:2], changes, cause)
         run = self._plugin.run_of(conversation_id, event.invocation_id)
+        runs = [] if run is None else [(run, [message])]
+        if run is not None:
+            for call in event.get_function_calls():
+                run.ask_tool_call(call.id or "", call.name or "", call.args)
+            for answer in event.get_function_responses():
+                run.answer_tool_call(answer.id or "", answer.response)
+        token, last = _marker_of(session)
+        if token is None or last is None:
+            await self._require(conversation_id, token, session.id)
 
-        async def append(trace: TurnTrace | None) -> list[Message]:
-            return await self._store.append_messages(conversation_id, [message], trace=trace)
+        async def append(
+            trace: TurnTrace | None, expected: str | AnyMessage | None
+        ) -> Sequence[Message]:
+            return await self._store.append_messages(
+                conversation_id, [message], expected_last=expected, trace=trace
+            )
+
+        async def attempt() -> Sequence[Message]:
+            nonlocal last
+            try:
+                return await append_with_traces(self._store, runs, append, last or ANY)
+            except ConflictError as error:
+                await self._require(conversation_id, token, session.id)
+                last = error.newest_id
+                raise
 
         try:
-            [stored] = await append_with_traces(
-                self._store, [] if run is None else [(run, [message])], append
-            )
-        except IntegrityError as error:
-            if await self._store.get_conversation_by_id(conversation_id) is None:
-                raise SessionNotFoundError(f"Session {session.id} not found.") from error
+            [stored] = await retry_conflicts(attempt)
+        except IntegrityError:
+            await self._require(conversation_id, token, session.id)
             raise
         await self._shared.settle(items, cause)
         session.last_update_time = max(session.last_update_time, stored.timestamp / 1000)
+        if token is not None:
+            session._storage_update_marker = encoded([token, stored.id])
+
+    async def _require(self, conversation_id: str, token: str | None, session_id: str) -> None:
+        """Raise an error unless a session is stored, and the one of a token, if that is known."""
+        conversation = await self._store.get_conversation_by_id(conversation_id)
+        if conversation is None:
+            raise SessionNotFoundError(f"Session {session_id} not found.")
+        if token is not None and token != _token_of(conversation):
+            raise StaleSessionError(
+                "The session was deleted, and another one has its id: get it again."
+            )
 
     async def _changes(
         self, conversation: Conversation
@@ -311,23 +348,22 @@ class JazzmineSessionService(BaseSessionService):
         """
         if len(messages) <= _MAX_BEHIND:
             return
-        token = json.loads(conversation.metadata[SESSION_KEY])["token"]
-        kept = {"token": token, "state": state, "after": messages[-1].id}
+        kept = {"token": _token_of(conversation), "state": state, "after": messages[-1].id}
         with suppress(NotFoundError):
             await finished(
-                self._store.edit_conversation(conversation.id, metadata={_STATE: json.dumps(kept)})
+                self._store.edit_conversation(conversation.id, metadata={_STATE: encoded(kept)})
             )
 
 
 def _initial_state(conversation: Conversation) -> dict[str, Any]:
-    state: dict[str, Any] = json.loads(conversation.metadata[SESSION_KEY])["state"]
+    state: dict[str, Any] = decoded(conversation.metadata[SESSION_KEY])["state"]
     return state
 
 
 def _kept_state(conversation: Conversation) -> tuple[dict[str, Any], str | None]:
     """Return the state that a session had some events ago, and the message of the last of these."""
-    begun = json.loads(conversation.metadata[SESSION_KEY])
-    kept = json.loads(conversation.metadata.get(_STATE, "{}"))
+    begun = decoded(conversation.metadata[SESSION_KEY])
+    kept = decoded(conversation.metadata.get(_STATE, "{}"))
     if kept.get("token") == begun["token"]:
         return kept["state"], kept["after"]
     return begun["state"], None
@@ -345,39 +381,48 @@ def _changes_among(
     return _initial_state(conversation), messages
 
 
-def _session(conversation: Conversation, own: dict[str, Any], shared: dict[str, Any]) -> Session:
-    return Session(
-        id=json.loads(conversation.metadata[SESSION_KEY])["id"],
+def _session(
+    conversation: Conversation, own: dict[str, Any], shared: dict[str, Any], last: str | None
+) -> Session:
+    """Return a session with a state; the last of its messages that is read may be None."""
+    session = Session(
+        id=session_id_of(conversation.id),
         app_name=conversation.agent_id,
         user_id=conversation.user_id,
         state={**own, **shared},
         last_update_time=conversation.last_updated_at / 1000,
     )
+    session._storage_update_marker = encoded([_token_of(conversation), last])
+    return session
+
+
+def _token_of(conversation: Conversation) -> str | None:
+    """Return what tells a session from another one that had its id before it was deleted."""
+    text = conversation.metadata.get(SESSION_KEY)
+    return decoded(text)["token"] if isinstance(text, str) else None
+
+
+def _marker_of(session: Session) -> tuple[str | None, str | None]:
+    """Return the token and the last message of a session that this service has returned."""
+    marker = session._storage_update_marker
+    token, last = (None, None) if marker is None else decoded(marker)
+    return token, last
+
+
+def _json_safe(value: object) -> object:
+    """Return what is stored in place of a value that JSON has no form for, as ADK does it."""
+    return text_of(value)
 
 
 def _chosen(messages: Sequence[Message], config: GetSessionConfig | None) -> list[Event]:
     """Return the events of messages that a config asks for; flagged ones are left out."""
-    hidden: set[str] = set()
-    events: list[Event] = []
-    for message in messages:
-        event = event_of(message)
-        if message.is_flagged:
-            hidden |= set() if event is None else _call_ids(event)
-        elif event is not None and not hidden & _answered_ids(event):
-            events.append(event)
-    if config is not None and config.num_recent_events is not None:
-        left_out = max(len(events) - config.num_recent_events, 0)
-        events = events[left_out:]
-        while left_out and events and _answered_ids(events[0]):
-            del events[0]
+    count = None if config is None else config.num_recent_events
+    shown = [message for message in messages if not message.is_flagged]
+    if count is not None:
+        # What is cut off takes the other halves of its pairs along, too.
+        shown = shown[max(len(shown) - count, 0) :]
+        messages = shown
+    events = visible_events(messages)
     if config is not None and config.after_timestamp is not None:
         events = [event for event in events if event.timestamp >= config.after_timestamp]
     return events
-
-
-def _call_ids(event: Event) -> set[str]:
-    return {call.id for call in event.get_function_calls() if call.id}
-
-
-def _answered_ids(event: Event) -> set[str]:
-    return {answer.id for answer in event.get_function_responses() if answer.id}

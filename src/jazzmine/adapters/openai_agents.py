@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import fields
 from types import TracebackType
@@ -13,14 +14,24 @@ from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import (
     Conversations,
     called_directly,
-    completed,
     finished,
     require_session_id,
     require_several,
 )
-from jazzmine.adapters._items import Described, call_text, item_message, item_of, role_of, text_of
+from jazzmine.adapters._direct import completed, retry_conflicts
+from jazzmine.adapters._items import (
+    Described,
+    call_text,
+    described,
+    item_message,
+    item_of,
+    role_of,
+    text_of,
+)
+from jazzmine.adapters._pairs import Part, whole
 from jazzmine.adapters._recorder import RunRecorder, parsed_json
 from jazzmine.adapters._versions import supported
+from jazzmine.errors import ConflictError
 from jazzmine.records.messages import Message, MessageRole
 
 with supported("openai-agents", "0.8.0", "1.0"):
@@ -34,8 +45,11 @@ __all__ = ["JazzmineRunHooks", "JazzmineSession"]
 _KEY = "openai_agents"
 _NO_ITEM = object()
 
-# What the SDK gives a model in place of the result of a function tool that raised.
-_TOOL_FAILED = "An error occurred while running the tool"
+# What the SDK gives a model in place of the result of a function tool that raised, or timed out.
+_TOOL_FAILED = re.compile(r"An error occurred while running the tool|Tool '.*' timed out after ")
+
+# What stands in place of the output of a call that a person, or a guardrail, did not let run.
+_NOT_RUN = "the call was not run"
 
 # The run that the code of a task belongs to.
 _RUN: ContextVar[RunRecorder | None] = ContextVar("jazzmine_run", default=None)
@@ -78,8 +92,9 @@ class JazzmineSession:
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the newest items, oldest first; flagged messages are left out.
 
-        A model refuses the output of a tool without its call, so an output is left out with its
-        call. Of all items, those that were never a pair are returned as they were added.
+        A model refuses the output of a tool without its call, a call without its output, and
+        reasoning without what followed it. So each is left out with the other, whatever took that;
+        a call that nothing but calls and outputs follow stays, since it may still be answered.
 
         Args:
             limit: how many at most; by default that of `session_settings`, which is all by
@@ -89,11 +104,10 @@ class JazzmineSession:
             limit = _settings(self.session_settings).limit
         if limit is None:
             stored = await self._store.get_messages_by_conversation_id(self.session_id)
-            hidden = {_pair(_item(message)) for message in stored if message.is_flagged}
-            items = [_item(message) for message in stored if not message.is_flagged]
-            return [item for item in items if not _is_answer(item) or _pair(item) not in hidden]
-        newest = await self._store.get_immediate_context(self.session_id, max(limit, 0))
-        return _answers_with_calls([_item(message) for message in newest])
+            return _whole(stored)
+        # One more, since reasoning that the limit cuts off takes along what follows it.
+        newest = await self._store.get_immediate_context(self.session_id, max(limit, 0) + 1)
+        return _whole(newest, limit=max(limit, 0))
 
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
         """Append items to the session, all of them or none.
@@ -104,22 +118,79 @@ class JazzmineSession:
         """
         require_several(items, "items")
         ids = {"conversation_id": self.session_id, "user_id": self._conversations.user_id}
-        messages = [item_message(_KEY, item, _described(item), **ids) for item in items]
+        messages = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
         if messages:
             run = _RUN.get()
             # An agent may run another one, with a session of its own.
             is_mine = run is not None and run.conversation_id == self.session_id
             runs = [(run, messages)] if run is not None and is_mine else []
+            for item in items if runs else ():
+                _note_item(runs[0][0], item)
             await finished(self._conversations.append(self.session_id, messages, runs=runs))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Delete the newest item and return it, or None; no two calls return the same one."""
-        message = await finished(self._store.pop_message(self.session_id))
-        return None if message is None else _item(message)
+        """Delete the newest item that is not flagged and return it, or None.
+
+        No two calls return the same one. Its trace is deleted with it.
+        """
+        return await finished(self._pop())
+
+    async def _pop(self) -> TResponseInputItem | None:
+        while newest := await self._store.get_immediate_context(self.session_id, 1):
+            if await self._store.delete_message(newest[0].id):
+                return _item(newest[0])
+        return None
 
     async def clear_session(self) -> None:
-        """Delete all items, with their traces; the conversation itself stays."""
+        """Delete all items, with their traces; the conversation itself stays.
+
+        What the runs have used is not counted any more. A compaction keeps it (see the page).
+        """
         await finished(self._store.rewind_conversation(self.session_id, after=None))
+
+    # What `OpenAIResponsesCompactionSession` asks a session for. It keeps the originals, flagged,
+    # with their traces.
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
+    ) -> Any:
+        from agents.memory.session import _CompactionSnapshot  # older versions do not ask
+
+        stored = await self._store.get_messages_by_conversation_id(self.session_id)
+        visible = [message for message in stored if not message.is_flagged]
+        shown = visible[-limit:]
+
+        async def replace(start: int, items: list[TResponseInputItem]) -> bool:
+            try:
+                await self._compact(shown[start:], items, stored[-1].id)
+            except ConflictError:
+                return False
+            return True
+
+        return _CompactionSnapshot(
+            [_item(message) for message in shown],
+            len(shown) == len(visible),
+            lambda start, items: finished(replace(start, items)),
+        )
+
+    async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
+        async def attempt() -> None:
+            stored = await self._store.get_messages_by_conversation_id(self.session_id)
+            visible = [message for message in stored if not message.is_flagged]
+            await self._compact(visible, items, stored[-1].id if stored else None)
+
+        await finished(retry_conflicts(attempt))
+        return True
+
+    async def _compact(
+        self, replaced: Sequence[Message], items: Sequence[TResponseInputItem], last: str | None
+    ) -> None:
+        """Append items if a message is still the newest, and flag those that they replace."""
+        ids = {"conversation_id": self.session_id, "user_id": self._conversations.user_id}
+        messages = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
+        await self._conversations.append(self.session_id, messages, last)
+        for message in replaced:
+            await self._store.flag_message(message.id)
 
     def recorder(self) -> JazzmineRunHooks:
         """Return hooks for one run, which store its trace beside its messages."""
@@ -142,6 +213,9 @@ class JazzmineRunHooks(RunHooks[Any]):
         self._conversations, self._session_id = conversations, session_id
         self._run: RunRecorder | None = None
         self._outer: RunRecorder | None = None
+        # What the run has used: a run that is resumed begins with what was used before.
+        self._usage: Any = None
+        self._used_before = (0, 0)
 
     async def __aenter__(self) -> JazzmineRunHooks:
         return self._begin()
@@ -176,7 +250,16 @@ class JazzmineRunHooks(RunHooks[Any]):
 
     def _end(self) -> RunRecorder:
         _RUN.set(self._outer)
-        return self._recorded
+        run = self._recorded
+        if self._usage is not None:
+            prompt, completion = self._used_before
+            run.note_total(
+                {
+                    "prompt_tokens": self._usage.input_tokens - prompt,
+                    "completion_tokens": self._usage.output_tokens - completion,
+                }
+            )
+        return run
 
     @property
     def _recorded(self) -> RunRecorder:
@@ -184,10 +267,16 @@ class JazzmineRunHooks(RunHooks[Any]):
             raise RuntimeError("use the recorder around the run: async with session.recorder()")
         return self._run
 
+    def _note_context(self, context: Any) -> None:
+        if self._usage is None:
+            self._usage = context.usage
+            self._used_before = (self._usage.input_tokens, self._usage.output_tokens)
+
     async def on_llm_start(
         self, context: Any, agent: Any, system_prompt: str | None, input_items: Any
     ) -> None:
         """Note that a model is called."""
+        self._note_context(context)
         self._recorded.begin_model_call((id(context), agent.name), *_model_of(agent))
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
@@ -202,9 +291,12 @@ class JazzmineRunHooks(RunHooks[Any]):
             "reasoning_tokens": getattr(used.output_tokens_details, "reasoning_tokens", None),
         }
         self._recorded.end_model_call((id(context), agent.name), usage)
+        for item in response.output:
+            _note_item(self._recorded, _plain(item))
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
         """Note that a tool is called."""
+        self._note_context(context)
         call_id = getattr(context, "tool_call_id", "")
         arguments = parsed_json(getattr(context, "tool_arguments", None))
         self._recorded.begin_tool_call(call_id or id(tool), tool.name, arguments, call_id)
@@ -212,7 +304,7 @@ class JazzmineRunHooks(RunHooks[Any]):
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: object) -> None:
         """Note what a tool returned."""
         key = getattr(context, "tool_call_id", "") or id(tool)
-        failed = isinstance(result, str) and result.startswith(_TOOL_FAILED)
+        failed = isinstance(result, str) and _TOOL_FAILED.match(result)
         self._recorded.end_tool_call(key, result, error=str(result) if failed else None)
 
 
@@ -225,33 +317,46 @@ def _model_of(agent: Any) -> tuple[str, str]:
     return str(getattr(model, "model", type(model).__name__)), ""
 
 
-def _pair(item: Any) -> object:
-    """Return what a call and its answer have in common, or None."""
-    if not isinstance(item, dict):
-        return None
-    kind = str(item.get("type"))
-    if kind.startswith("mcp_approval_"):
-        key = item.get("approval_request_id" if kind == "mcp_approval_response" else "id")
-    else:
-        key = item.get("call_id")
-    return key if isinstance(key, str) else None
+def _plain(item: Any) -> Any:
+    return item if isinstance(item, dict) else item.model_dump(exclude_unset=True)
 
 
-def _is_answer(item: Any) -> bool:
-    kind = str(item.get("type")) if isinstance(item, dict) else ""
-    return kind == "mcp_approval_response" or (kind.endswith("_output") and "call_id" in item)
+def _whole(stored: Sequence[Message], *, limit: int | None = None) -> list[Any]:
+    """Return the items of messages that are not flagged, without halves of pairs."""
+    items = [_item(message) for message in stored]
+    parts = [
+        Part(*_part(item), message.is_flagged) for item, message in zip(items, stored, strict=True)
+    ]
+    if limit is not None and len(parts) > limit:
+        parts[0] = parts[0]._replace(is_hidden=True)
+    return [item for item, stays in zip(items, whole(parts), strict=True) if stays]
 
 
-def _answers_with_calls(items: list[Any]) -> list[Any]:
-    """Return items without the answers to calls that are not among them."""
-    calls: set[object] = set()
-    kept = []
-    for item in items:
-        if _is_answer(item) and _pair(item) not in calls:
-            continue
-        calls.add(_pair(item))
-        kept.append(item)
-    return kept
+def _part(item: Any) -> tuple[Any, str]:
+    """Return what an item is to its neighbours, and what it has in common with another one."""
+    fields = item if isinstance(item, dict) else {}
+    kind = str(fields.get("type"))
+    if kind == "mcp_approval_request":
+        return "call", str(fields.get("id"))
+    if kind == "mcp_approval_response":
+        return "answer", str(fields.get("approval_request_id"))
+    if kind == "reasoning":
+        return "reasoning", ""
+    if isinstance(fields.get("call_id"), str):
+        is_answer = kind.endswith("_output")
+        return "answer" if is_answer else "call", str(fields["call_id"])
+    made = fields.get("role") == "assistant" or kind.endswith("_call")
+    return "said" if made else "other", ""
+
+
+def _note_item(run: RunRecorder, item: Any) -> None:
+    """Note a call of a tool that a model has asked for, or what it is given for one."""
+    kind, key = _part(item)
+    if kind == "call":
+        arguments = parsed_json(item.get("arguments") or item.get("input") or item.get("action"))
+        run.ask_tool_call(key, str(item.get("name") or item.get("type")), arguments)
+    elif kind == "answer":
+        run.answer_tool_call(key, item.get("output") or _NOT_RUN)
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
@@ -277,12 +382,14 @@ def _item(message: Message) -> Any:
     return {"role": role, "content": message.original_content}
 
 
-def _described(item: object) -> Described:
+def _described(item: Any) -> Described:
     if not isinstance(item, dict):
         return Described(MessageRole.ASSISTANT, text_of(item))
     role, kind = role_of(item.get("role")), str(item.get("type"))
     if role is not None:
         return Described(role, text_of(item.get("content")))
+    if "__enc__" in item:  # an item of the SDK's `EncryptedSession`
+        return Described(MessageRole.ASSISTANT, "[encrypted]")
     if kind.endswith("_output"):
         return Described(MessageRole.TOOL, text_of(item.get("output")))
     if kind.endswith("_call"):

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import as_async, finished, require_session_id, retry_conflicts
+from jazzmine.adapters._calls import as_async, finished, require_session_id
+from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._recorder import append_with_traces
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
+from jazzmine.records.log import AnyMessage
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
@@ -27,16 +31,13 @@ with supported("pydantic-ai-slim", "2.66.0", "3.0"):
     )
 
     from jazzmine.adapters._pydantic_ai_messages import (
-        State,
-        StoredEntry,
-        entries_of,
+        Log,
+        copied,
         entry_messages,
         has_state,
+        is_deleted,
         note_message,
-        state_of,
-        stored_entry,
-        tips_of,
-        used_entries,
+        record_of,
     )
     from jazzmine.adapters._pydantic_ai_recorder import JazzmineRecorder, Runs
 
@@ -48,22 +49,17 @@ _PAGE = 32
 # the store's own calls may take.
 _DELETION_MS = 60_000
 
-
-@dataclass(frozen=True)
-class _Log:
-    """The state of a conversation, and its newest message."""
-
-    state: State = field(default_factory=State)
-    newest: Message | None = None
+_LOG = logging.getLogger(__name__)
 
 
 class JazzmineConversationStore(ConversationStore):
     """Conversations of Pydantic AI, each of which is a conversation of a message store.
 
     Implements `pydantic_ai.conversation_store.ConversationStore`. An entry is a message of the same
-    id; the record stands in the newest message, and changes in the same step. A fork uses the
-    messages of its source, which stay stored after the source is deleted, as far as forks use
-    them. It keeps nothing in memory, so any number of processes may use one conversation at once.
+    id; the record stands in the newest message, and changes in the same step. A fork begins with
+    copies of its source's entries, and needs the source no more. A message that was deleted or
+    flagged is in no history. It keeps nothing in memory, so any number of processes may use one
+    conversation at once.
 
     Args:
         store: an open message store; with a sync one, calls run in worker threads.
@@ -99,9 +95,7 @@ class JazzmineConversationStore(ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None."""
-        return (
-            await self._log(require_session_id(conversation_id, "conversation_id"))
-        ).state.record
+        return (await self._state(require_session_id(conversation_id, "conversation_id")))[0]
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -129,7 +123,7 @@ class JazzmineConversationStore(ConversationStore):
                 for conversation in conversations
                 if conversation.agent_id == self._agent_id
             ]
-            records = await asyncio.gather(*map(self.read_record, mine))
+            records = await asyncio.gather(*map(self._readable_record, mine))
             in_scope = [
                 record for record in records if record and (scope is None or record.scope == scope)
             ]
@@ -159,7 +153,13 @@ class JazzmineConversationStore(ConversationStore):
             ValueError: the conversation has no scope, and the store no `user_id`.
         """
         write = partial(self._write, record, list(new_entries), expected_revision)
-        await finished(_decided(record.conversation_id, write))
+        try:
+            await finished(_decided(record.conversation_id, write))
+        except ConversationConflict as error:
+            user_id = record.scope or self._user_id
+            if user_id:
+                await finished(self._runs.refuse(new_entries, user_id, error))
+            raise
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete a conversation with all messages that no fork of it uses.
@@ -184,34 +184,30 @@ class JazzmineConversationStore(ConversationStore):
     ) -> list[ConversationEntry]:
         """Return the entries up to one, oldest first, or the last `limit` of them.
 
-        Raises:
-            LookupError: one of them is not stored.
-        """
-        known: dict[str, StoredEntry] = {}
-        line: list[StoredEntry] = []
-        entry_id = head_id
-        while entry_id is not None and (limit is None or len(line) < limit):
-            if entry_id not in known:
-                known |= await self._around(entry_id, limit, known.values())
-            line.append(known[entry_id])
-            entry_id = line[-1].parent_id
-        return entries_of(line[::-1])
+        Those are left out that were deleted or flagged.
 
-    async def _around(
-        self, entry_id: str, limit: int | None, known: Iterable[StoredEntry]
-    ) -> dict[str, StoredEntry]:
-        """Return an entry with other entries of its conversation."""
-        message = await self._store.get_message_by_id(entry_id)
-        if message is None or stored_entry(message) is None:
-            raise KeyError(entry_id)
-        conversation_id, found = message.conversation_id, [message]
-        if limit is None or any(
-            conversation.conversation_id == conversation_id for conversation in known
-        ):
-            found += await self._store.get_messages_by_conversation_id(conversation_id)
-        elif limit > 1:
-            found += await self._store.get_immediate_context(conversation_id, limit)
-        return {entry.id: entry for entry in map(stored_entry, found) if entry}
+        Raises:
+            LookupError: the last one is not stored.
+        """
+        if head_id is None:
+            return []
+        message = await self._store.get_message_by_id(head_id)
+        if message is None:
+            raise KeyError(head_id)
+        read = partial(self._store.get_messages_by_conversation_id, message.conversation_id)
+        if limit is not None:
+            newest = await read(order="newest", limit=limit + _PAGE)
+            with suppress(KeyError):
+                return Log(newest[::-1], len(newest) < limit + _PAGE).history(head_id, limit)
+        return Log(await read()).history(head_id, limit)
+
+    async def _readable_record(self, conversation_id: str) -> ConversationRecord | None:
+        """Return the record of a conversation, or None; one that cannot be read hides no others."""
+        try:
+            return await self.read_record(conversation_id)
+        except ValueError:
+            _LOG.exception("the record of the conversation %r cannot be read", conversation_id)
+            return None
 
     async def _page(self, scope: str | None, after: str | None) -> list[Conversation]:
         if scope:
@@ -220,21 +216,23 @@ class JazzmineConversationStore(ConversationStore):
             self._agent_id, limit=_PAGE, after=after
         )
 
-    async def _log(self, conversation_id: str) -> _Log:
-        while True:
-            found = await self._store.get_immediate_context(conversation_id, 1)
-            last = found[0].id if found else None
-            try:
-                # Those that are flagged.
-                found += await self._store.get_messages_by_conversation_id(
-                    conversation_id, after=last
-                )
-            except NotFoundError:
-                continue
-            if found and not any(map(has_state, found)):
-                found = await self._store.get_messages_by_conversation_id(conversation_id)
-            states = [message for message in found if has_state(message)]
-            return _Log(state_of(states[-1]) if states else State(), found[-1] if found else None)
+    async def _state(
+        self, conversation_id: str
+    ) -> tuple[ConversationRecord | None, Message | None]:
+        """Return the record of a conversation, and its newest message."""
+        found = await self._store.get_messages_by_conversation_id(
+            conversation_id, order="newest", limit=1
+        )
+        newest = found[0] if found else None
+        if newest is None or is_deleted(newest):
+            return None, newest
+        if has_state(newest) and not newest.is_flagged:
+            record = record_of(newest)
+            # In a copy of a conversation the ids are others.
+            if record is not None and record.head_id == newest.id and not record.branches:
+                return record, newest
+        messages = await self._store.get_messages_by_conversation_id(conversation_id)
+        return Log(messages).record(), messages[-1] if messages else None
 
     async def _write(
         self,
@@ -244,169 +242,89 @@ class JazzmineConversationStore(ConversationStore):
     ) -> None:
         conversation_id = require_session_id(record.conversation_id, "conversation_id")
         user_id = require_session_id(record.scope or self._user_id, "the scope, or user_id,")
-        log = await self._log(conversation_id)
-        if log.state.revision != expected_revision:
+        stored, newest = await self._state(conversation_id)
+        if (None if stored is None else stored.revision) != expected_revision:
             raise ConversationConflict(conversation_id)
-        if log.newest is not None and log.state.released:
-            if time.time() * 1000 - log.newest.timestamp < _DELETION_MS:
+        if newest is not None and is_deleted(newest):
+            if time.time() * 1000 - newest.timestamp < _DELETION_MS:
                 raise ConflictError(f"{conversation_id!r} is being deleted")
-            await self._trim(conversation_id, log)
-            log = _Log()
-        borrowed = await self._borrowed(record, entries, log.state)
-        if log.state.record is None:
-            stored = await self._store.get_or_create_conversation(
-                Conversation(id=conversation_id, user_id=user_id, agent_id=self._agent_id)
-            )
-            if log.newest is not None and stored.user_id != user_id:
-                await self._store.update_conversation(
-                    stored.model_copy(update={"user_id": user_id, "agent_id": self._agent_id})
-                )
-        if borrowed:
-            log = await self._borrow(conversation_id, user_id, log, borrowed)
-        state = replace(log.state, record=record)
-        await self._append(conversation_id, user_id, log, state, entries, _ms(record))
+            await self._store.delete_conversation(conversation_id)
+            newest = None
+        if stored is None and record.head_id not in {None, *(entry.id for entry in entries)}:
+            record, entries = await self._forked(record, entries)
+        if stored is None:
+            await self._give_to(conversation_id, user_id, is_new=newest is None)
+        await self._append(record, user_id, newest, entries)
 
-    async def _borrowed(
-        self, record: ConversationRecord, entries: list[ConversationEntry], state: State
-    ) -> dict[str, list[str]]:
-        """Return the sources of which a record refers to more entries, with the ids of all these.
+    async def _forked(
+        self, record: ConversationRecord, entries: list[ConversationEntry]
+    ) -> tuple[ConversationRecord, list[ConversationEntry]]:
+        """Return a record, and its entries after copies of those that it takes from a source.
 
         Raises:
-            ConversationConflict: the newest entry of the record is not stored.
+            ConversationConflict: these are not stored.
         """
-        parents = {entry.parent_id for entry in entries if entry.parent_id is not None}
-        known = tips_of(state.record) | {entry.id for entry in entries}
-        referred = (tips_of(record) | parents) - known
-        found = await self._store.get_messages_by_ids(referred) if referred else []
-        stored = [entry for entry in map(stored_entry, found) if entry]
-        if record.head_id in referred - {entry.id for entry in stored}:
-            raise ConversationConflict(record.conversation_id)
-        borrowed: dict[str, set[str]] = {}
-        for entry in stored:
-            if entry.conversation_id != record.conversation_id:
-                held = state.sources.get(entry.conversation_id, [])
-                borrowed.setdefault(entry.conversation_id, {*held}).add(entry.id)
-        return {source: sorted(ids) for source, ids in borrowed.items()}
-
-    async def _borrow(
-        self, conversation_id: str, user_id: str, log: _Log, borrowed: dict[str, list[str]]
-    ) -> _Log:
-        """Have other conversations keep the entries that a conversation is about to refer to.
-
-        Raises:
-            ConversationConflict: some of them were deleted.
-        """
-        # First here, because a source that is deleted keeps what its forks' states refer to.
-        state = replace(log.state, sources={**log.state.sources, **borrowed})
-        note = f"[fork of: {', '.join(borrowed)}]"
-        log = await self._append(conversation_id, user_id, log, state, note=note)
         try:
-            for source, ids in borrowed.items():
-                await _decided(conversation_id, partial(self._lend, source, conversation_id, ids))
-        except ConversationConflict:
-            await self._trim(conversation_id, log)
-            raise
-        return log
+            source = await self.read_history(record.head_id)
+        except LookupError as error:
+            raise ConversationConflict(record.conversation_id) from error
+        copies = copied(source, record.conversation_id)
+        return replace(record, head_id=copies[-1].id), [*copies, *entries]
 
-    async def _lend(self, source: str, fork: str, ids: list[str]) -> None:
-        """Note in a conversation that another one refers to some of its entries.
-
-        Raises:
-            ConversationConflict: they are deleted, or about to be.
-        """
-        log = await self._log(source)
-        messages = await self._store.get_messages_by_conversation_id(source)
-        if log.newest is None or not used_entries(messages, log.state).keys() >= set(ids):
-            raise ConversationConflict(fork)
-        state = replace(log.state, forks={**log.state.forks, fork: ids})
-        await self._append(source, log.newest.user_id, log, state, note=f"[forked: {fork}]")
+    async def _give_to(self, conversation_id: str, user_id: str, *, is_new: bool) -> None:
+        given = Conversation(id=conversation_id, user_id=user_id, agent_id=self._agent_id)
+        stored = await self._store.get_or_create_conversation(given)
+        if not is_new and stored.user_id != user_id:
+            owner = {"user_id": user_id, "agent_id": self._agent_id}
+            await self._store.update_conversation(stored.model_copy(update=owner))
 
     async def _delete(self, conversation_id: str, expected_revision: str) -> None:
-        log = await self._log(conversation_id)
-        if log.state.record is None or log.state.revision != expected_revision:
+        record, newest = await self._state(conversation_id)
+        if record is None or newest is None or record.revision != expected_revision:
             raise ConversationConflict(conversation_id)
-        await self._trim(conversation_id, replace(log, state=replace(log.state, record=None)))
-
-    async def _trim(self, conversation_id: str, log: _Log) -> None:
-        """Delete what neither the record of a conversation nor forks use; without either, all."""
-        if log.newest is None:
-            return
-        old, record = log.state, log.state.record
-        forks = await self._forks(conversation_id, old)
-        released = record is None and not forks
-        messages = (
-            [] if released else await self._store.get_messages_by_conversation_id(conversation_id)
-        )
-        used = used_entries(messages, replace(old, forks=forks))
-        referred = tips_of(record) | {entry.parent_id for entry in used.values()}
-        sources = {
-            source: left
-            for source, ids in old.sources.items()
-            if (left := [entry_id for entry_id in ids if entry_id in referred])
-        }
-        state = State(record, forks, sources, released)
-        note = "[deleted]" if record is None else "[fork deleted]"
-        await self._append(conversation_id, log.newest.user_id, log, state, note=note)
-        if released:
-            await self._store.delete_conversation(conversation_id)
-        for message in messages:
-            # What others have stored there is deleted with the record.
-            if message.id not in used and (record is None or stored_entry(message)):
-                await self._store.delete_message(message.id)
-        for source, ids in old.sources.items():
-            if ids != sources.get(source):
-                await retry_conflicts(partial(self._trim_again, source))
-        if forks != await self._forks(conversation_id, state):
-            # One of them was deleted meanwhile.
-            await retry_conflicts(partial(self._trim_again, conversation_id))
-
-    async def _trim_again(self, conversation_id: str) -> None:
-        log = await self._log(conversation_id)
-        if not log.state.released:
-            await self._trim(conversation_id, log)
-
-    async def _forks(self, conversation_id: str, state: State) -> dict[str, list[str]]:
-        """Return the forks of a state that still refer to entries of its conversation."""
-        logs = await asyncio.gather(*map(self._log, state.forks))
-        found = [log.state.sources.get(conversation_id) for log in logs]
-        return {fork: ids for fork, ids in zip(state.forks, found, strict=True) if ids}
+        # From now on nobody else can store it anew before it is gone.
+        fields = {"conversation_id": conversation_id, "user_id": newest.user_id}
+        note = note_message("[deleted]", None, **fields)
+        try:
+            await self._store.append_messages(conversation_id, [note], expected_last=newest.id)
+        except IntegrityError as error:
+            raise ConflictError(f"{conversation_id!r} was deleted meanwhile") from error
+        await self._store.delete_conversation(conversation_id)
 
     async def _append(
         self,
-        conversation_id: str,
+        record: ConversationRecord,
         user_id: str,
-        log: _Log,
-        state: State,
-        entries: Sequence[ConversationEntry] = (),
-        timestamp: int | None = None,
-        *,
-        note: str = "[record]",
-    ) -> _Log:
-        """Append entries, or a note, with a new state, unless there are newer messages by now."""
-        fields: dict[str, Any] = {"conversation_id": conversation_id, "user_id": user_id}
-        if timestamp is not None:
-            fields["timestamp"] = timestamp
-        messages = entry_messages(entries, state, **fields) if entries else []
-        last = None if log.newest is None else log.newest.id
+        newest: Message | None,
+        entries: Sequence[ConversationEntry],
+    ) -> None:
+        """Append entries, or a note, with a new record, unless there are newer messages by now."""
+        conversation_id = record.conversation_id
+        fields: dict[str, Any] = {
+            "conversation_id": conversation_id,
+            "user_id": user_id,
+            "timestamp": _ms(record),
+        }
+        messages = entry_messages(entries, record, **fields) if entries else []
         runs = self._runs.of(entries, messages)
-        messages = messages or [note_message(note, state, **fields)]
+        messages = messages or [note_message("[record]", record, **fields)]
         for run, _ in runs:
             run.user_id = user_id
 
-        async def append(trace: TurnTrace | None) -> list[Message]:
-            return await self._store.append_messages(
+        async def append(trace: TurnTrace | None, last: str | AnyMessage | None) -> None:
+            await self._store.append_messages(
                 conversation_id, messages, expected_last=last, trace=trace
             )
 
+        last = None if newest is None else newest.id
         try:
-            stored = await append_with_traces(self._store, runs, append)
+            await append_with_traces(self._store, runs, append, last)
         except IntegrityError as error:
             if await self._store.get_messages_by_ids([message.id for message in messages]):
                 raise  # These entries were stored before.
             raise ConflictError(f"{conversation_id!r} was deleted meanwhile") from error
         for run, _ in runs:
             self._runs.end(run)
-        return _Log(state, stored[-1])
 
 
 async def _decided(conversation_id: str, attempt: Any) -> None:

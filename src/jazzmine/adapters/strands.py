@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import (
-    called_directly,
-    completed,
-    require_session_id,
-    retry_conflicts_sync,
-)
+from jazzmine.adapters._calls import called_directly, require_session_id
+from jazzmine.adapters._direct import completed, retry_conflicts
 from jazzmine.adapters._encoding import decoded, encoded
-from jazzmine.adapters._items import Described, call_text, item_message, item_of, role_of, text_of
-from jazzmine.adapters._recorder import RunRecorder, append_with_traces
+from jazzmine.adapters._items import (
+    Described,
+    call_text,
+    described,
+    item_message,
+    item_of,
+    role_of,
+    text_of,
+)
+from jazzmine.adapters._recorder import RunRecorder, append_with_traces, redact
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
+from jazzmine.records.traces import TurnTrace
 
 with supported("strands-agents", "1.22.0", "2.0"):
     from strands.session.session_repository import SessionRepository
@@ -105,7 +110,9 @@ class JazzmineSessionRepository(SessionRepository):
         """
         conversation_id = _joined(session_id)
         parts = self._store.get_conversations(where={_SESSION: session_id})
-        found = [self._store.delete_conversation(part.id) for part in parts]
+        # A copy of an agent's conversation may be part of another session.
+        own = [part.id for part in parts if part.id.startswith(f"{conversation_id}/")]
+        found = [self._store.delete_conversation(part_id) for part_id in own]
         # The session last, so that a deletion that did not end can be repeated.
         found.append(self._store.delete_conversation(conversation_id))
         if not any(found):
@@ -155,7 +162,8 @@ class JazzmineSessionRepository(SessionRepository):
         number = session_message.message_id
         last = _message_key(session_id, agent_id, number - 1) if number else None
         expected: list[str | None] = [last]
-        retry_conflicts_sync(partial(self._append, session_id, agent_id, session_message, expected))
+        append = partial(self._append, session_id, agent_id, session_message, expected)
+        completed(retry_conflicts(append, self._recorded_store))
 
     def read_message(
         self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
@@ -182,6 +190,9 @@ class JazzmineSessionRepository(SessionRepository):
         self._store.update_message(
             new.model_copy(update={"timestamp": stored.timestamp, "is_flagged": stored.is_flagged})
         )
+        if session_message.redact_message is not None:
+            run = self._runs.get(new.conversation_id)
+            completed(redact(self._recorded_store, stored, new, run))
 
     def list_messages(
         self,
@@ -191,18 +202,19 @@ class JazzmineSessionRepository(SessionRepository):
         offset: int = 0,
         **kwargs: Any,
     ) -> list[SessionMessage]:
-        """Return messages of an agent, by `message_id`.
+        """Return messages of an agent, by `message_id`; flagged ones are left out.
 
         Args:
             session_id: the session.
             agent_id: the agent.
             limit: how many at most.
-            offset: how many of the oldest to leave out.
+            offset: the `message_id` of the first one: how many the agent has left out, whether or
+                not they are still stored.
         """
         stored = self._store.get_messages_by_conversation_id(_joined(session_id, agent_id))
-        found = [entry for message in stored if (entry := _session_message(message)) is not None]
-        found.sort(key=lambda entry: entry.message_id)
-        return found[offset:] if limit is None else found[offset : offset + limit]
+        found = [_session_message(message) for message in stored if not message.is_flagged]
+        wanted = [entry for entry in found if entry is not None and entry.message_id >= offset]
+        return sorted(wanted, key=lambda entry: entry.message_id)[:limit]
 
     def create_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
@@ -277,28 +289,27 @@ class JazzmineSessionRepository(SessionRepository):
 
     def _put_state(self, key: str, state: dict[str, Any]) -> bool:
         try:
-            self._store.edit_conversation(key, metadata={_KEY: encoded(state)})
+            session = {_SESSION: key.partition("/")[0]}
+            self._store.edit_conversation(key, metadata={**session, _KEY: encoded(state)})
         except NotFoundError:
             return False
         return True
 
-    def _append(
+    async def _append(
         self, session_id: str, agent_id: str, new: SessionMessage, expected: list[str | None]
     ) -> None:
         conversation_id = _joined(session_id, agent_id)
         message = self._message(session_id, agent_id, new)
         run = self._runs.get(conversation_id)
         runs = [] if run is None else [(run, [message])]
-        append = partial(
-            self._recorded_store.append_messages,
-            conversation_id,
-            [message],
-            expected_last=expected[0],
-        )
-        try:
-            completed(
-                append_with_traces(self._recorded_store, runs, lambda trace: append(trace=trace))
+
+        async def append(trace: TurnTrace | None, last: Any) -> None:
+            await self._recorded_store.append_messages(
+                conversation_id, [message], expected_last=last, trace=trace
             )
+
+        try:
+            await append_with_traces(self._recorded_store, runs, append, expected[0])
         except (ConflictError, IntegrityError) as error:
             if self._store.get_conversation_by_id(conversation_id) is None:
                 raise SessionException(
@@ -326,7 +337,7 @@ class JazzmineSessionRepository(SessionRepository):
         return item_message(
             _KEY,
             asdict(message),
-            _described(message.to_message()),
+            described(_described, message.to_message()),
             id=_message_key(session_id, agent_id, message.message_id),
             conversation_id=_joined(session_id, agent_id),
             user_id=self._user_id,
@@ -382,7 +393,7 @@ def _text(block: dict[str, Any]) -> str:
     if kind == "toolResult" and isinstance(value, dict):
         return "\n".join(map(_text, value.get("content") or []))
     if kind == "json":
-        return encoded(value)
+        return text_of(value)
     if kind == "reasoningContent" and isinstance(value, dict):
         return text_of(value.get("reasoningText"))
     return f"[{kind}]"

@@ -39,6 +39,7 @@ from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisC
 from jazzmine.errors import ConfigurationError, JazzmineError
 from jazzmine.findings import Finding, failed, fine, warning
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.sync.maintenance import pending_changes
 
 __all__ = ["add_commands"]
 
@@ -103,11 +104,17 @@ def _migrate(
 def doctor(
     context: typer.Context,
     as_json: JSONOption = False,
+    mend: Annotated[
+        bool,
+        typer.Option(
+            "--mend", help="Delete records in MongoDB whose conversation or message is not stored."
+        ),
+    ] = False,
     store: StoreOption = None,
     memory: MemoryOption = None,
     items: ItemsOption = None,
 ) -> None:
-    """Check the set-up of the stores, and say what to mend and how; nothing is changed.
+    """Check the set-up of the stores, and say what to mend and how.
 
     Connections, versions, schema, indexes, rights, clocks, sizes of pools, persistence.
 
@@ -117,7 +124,7 @@ def doctor(
     items = items_url(context, items)
     checks: list[tuple[str, Iterator[Finding]]] = []
     if is_named(url, memory or items):
-        checks.append(("message store", _check(store_config(url))))
+        checks.append(("message store", _check(store_config(url), mend)))
     if memory is not None:
         checks.append(("working memory", _check_memory(memory_config(memory))))
     if items is not None:
@@ -169,9 +176,9 @@ def _print(name: str, finding: Finding, as_json: bool) -> None:
         write(f"          cure: {line(finding.cure)}")
 
 
-def _check(config: BackendConfig) -> Iterator[Finding]:
+def _check(config: BackendConfig, mend: bool) -> Iterator[Finding]:
     can_open = True
-    for finding in _check_place(config):
+    for finding in _check_place(config, mend):
         can_open = can_open and finding.level != "error"
         yield finding
     if can_open:
@@ -180,7 +187,7 @@ def _check(config: BackendConfig) -> Iterator[Finding]:
             yield from check_keys(store)
 
 
-def _check_place(config: BackendConfig) -> Iterator[Finding]:
+def _check_place(config: BackendConfig, mend: bool) -> Iterator[Finding]:
     if isinstance(config, PostgresConfig):
         from jazzmine.cli.doctor_postgres import check_postgres
 
@@ -188,7 +195,7 @@ def _check_place(config: BackendConfig) -> Iterator[Finding]:
     elif isinstance(config, MongoDBConfig):
         from jazzmine.cli.doctor_mongodb import check_mongodb
 
-        yield from check_mongodb(config)
+        yield from check_mongodb(config, mend)
     else:
         yield from _check_file(config)
 
@@ -231,7 +238,7 @@ def _check_items(url: str) -> Iterator[Finding]:
 def _check_file(config: BackendConfig) -> Iterator[Finding]:
     """Yield what is found about a store in a file."""
     path = os.path.realpath(str(getattr(config, "path", "")))
-    pending = new_message_store(config).backend.pending()
+    pending = pending_changes(new_message_store(config))
     if not os.path.exists(path):
         yield failed(f"there is no file {path}", "correct the path; the first write creates it")
         return

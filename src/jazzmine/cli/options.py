@@ -18,7 +18,7 @@ from jazzmine._sync.factory import (
     new_message_store,
     new_working_memory,
 )
-from jazzmine.cli.output import say
+from jazzmine.cli.output import Refused, say
 from jazzmine.config import (
     BackendConfig,
     long_term_memory_config,
@@ -27,6 +27,7 @@ from jazzmine.config import (
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError, StoreUnavailableError
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.sync.maintenance import pending_changes
 
 __all__ = [
     "POLL",
@@ -38,7 +39,6 @@ __all__ = [
     "JSONOption",
     "LimitOption",
     "MemoryOption",
-    "Refused",
     "StoreOption",
     "Stores",
     "WideOption",
@@ -115,10 +115,6 @@ ConversationArgument = Annotated[
 POLL = 1.0
 # By the letter of an age.
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
-class Refused(Exception):
-    """What was asked for is not there, was refused, or differs: exit status 1."""
 
 
 @dataclass
@@ -199,7 +195,7 @@ def require_memory(config: BackendConfig) -> None:
 def pending_of(store: MessageStore | WorkingMemoryStore | LongTermMemoryStore) -> list[str]:
     """Return what opening a store would create or change."""
     with refusals():
-        return store.backend.pending()
+        return pending_changes(store)
 
 
 def _require_current(

@@ -7,14 +7,19 @@ from collections.abc import Iterator, Sequence
 from time import time_ns
 from typing import Any, Literal, TypeAlias
 
-from jazzmine._sync.long_term_memory.transfer import iter_items, restore_items
-from jazzmine._sync.message_store.transfer import iter_records
-from jazzmine.records.base import Record, RecordKind, Snapshot
+from jazzmine.records.base import Record, RecordKind
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.sync import LongTermMemoryStore, MessageStore
+from jazzmine.sync.maintenance import (
+    is_rewritten,
+    iter_items,
+    iter_records,
+    restore_items,
+    store_records,
+)
 
 __all__ = ["Items", "Kind", "Messages", "Place", "keys_of", "name_of", "now_ms"]
 
@@ -55,17 +60,17 @@ class Messages(Place):
     kinds: tuple[Kind, ...] = ("conversations", "messages", "traces")
 
     def __init__(self, store: MessageStore) -> None:
-        self._store = store
-        self.is_rewritten: bool = store.backend.is_rewritten
+        self.opened: MessageStore = store
+        self.is_rewritten: bool = is_rewritten(store)
 
     def batches(self, kind: Kind) -> Iterator[list[Any]]:
         """Yield all readable records of a kind."""
         assert kind != "items"
-        return iter_records(self._store, kind, _RECORDS_AT_ONCE)
+        return iter_records(self.opened, kind, _RECORDS_AT_ONCE)
 
     def same(self, kind: Kind, source: Iterator[list[Any]]) -> Iterator[list[Any]]:
         """Yield the records that have the ids of another place's."""
-        store = self._store
+        store = self.opened
         for records in source:
             ids = [record.id for record in records]
             if kind == "messages":
@@ -80,8 +85,8 @@ class Messages(Place):
 
     def store(self, kind: Kind, records: Sequence[Any]) -> None:
         """Store records, in place of those with their ids."""
-        given: dict[str, Sequence[Any]] = dict.fromkeys(self.kinds, ())
-        self._store.backend.store_many(**{**given, kind: list(map(Snapshot, records))})
+        assert kind != "items"
+        store_records(self.opened, kind, records)
 
 
 class Items(Place):

@@ -21,13 +21,13 @@ from jazzmine.cli.options import (
     JSONOption,
     LimitOption,
     MemoryOption,
-    Refused,
     StoreOption,
     WideOption,
     memory_store,
     message_store,
 )
 from jazzmine.cli.output import (
+    Refused,
     paged,
     print_json,
     print_table,
@@ -227,8 +227,8 @@ def context_of(
 ) -> None:
     """Show what a model is given of a conversation: the newest messages that are not flagged.
 
-    With `--max-tokens`, no answer of a tool is shown without its call. A token is estimated as
-    four bytes.
+    No answer of a tool is shown without its call, nor a call without its answers. A token is
+    estimated as four bytes, and a message costs four besides.
 
     Examples: `jazzmine context 6f1c… -n 10`, `jazzmine context 6f1c… --max-tokens 4000`
     """
@@ -267,9 +267,18 @@ def show_memory(
         print_json(state.to_dict())
         return
     with paged():
-        for name, value in _with_readable_times(state).items():
-            if value not in (None, "", [], {}):
-                show_value(name, value, "", full)
+        for name, value in _without_empty(_with_readable_times(state)).items():
+            show_value(name, value, "", full)
+
+
+def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without what is empty in it, and in the objects that it holds."""
+    shown: dict[str, Any] = {}
+    for name, inner in value.items():
+        kept = _without_empty(inner) if isinstance(inner, dict) else inner
+        if kept not in (None, "", [], {}):
+            shown[name] = kept
+    return shown
 
 
 def _with_readable_times(memory: WorkingMemory) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`rekey`: seal all that encrypted stores have with the first key."""
+"""`rekey`: encrypt all that encrypted stores have with the first key."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from collections.abc import Iterator
 
 import typer
 
-from jazzmine._sync.views.seal import SealedMessages
-from jazzmine._sync.views.seal_items import SealedItems
-from jazzmine._sync.views.seal_memory import iter_state_keys
 from jazzmine.cli.options import (
     ItemsOption,
     JSONOption,
     MemoryOption,
-    Refused,
     StoreOption,
     given_url,
     is_named,
@@ -24,17 +20,13 @@ from jazzmine.cli.options import (
     memory_url,
     message_store,
 )
-from jazzmine.cli.output import counted, line, print_json, say, write
+from jazzmine.cli.output import Refused, counted, line, print_json, say, write
 from jazzmine.cli.progress import Counter as Progress
 from jazzmine.cli.progress import counting
-from jazzmine.encryption import Keyring
-from jazzmine.encryption.found import KeysFound
 from jazzmine.findings import Finding, failed, fine, warning
-from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.sync.maintenance import AnyStore, iter_keys, keyring_of_store, purge
 
 __all__ = ["add_commands", "check_keys"]
-
-AnyStore = MessageStore | WorkingMemoryStore | LongTermMemoryStore
 
 _NAMES = {"states": "working memories", "vectors": "vectors of items"}
 
@@ -51,11 +43,11 @@ def rekey(
     memory: MemoryOption = None,
     items: ItemsOption = None,
 ) -> None:
-    """Seal everything with the first key of JAZZMINE_ENCRYPTION that another key has sealed.
+    """Encrypt with the first key of JAZZMINE_ENCRYPTION what another key has encrypted.
 
-    It works beside live traffic, and may be interrupted and repeated. What is not sealed at all is
-    sealed if the store accepts it (`?encryption_accepts_plain=true` in its URL). Give all programs
-    the new key first, or they would not read what it seals.
+    It works beside live traffic, and may be interrupted and repeated. What is not encrypted at all
+    is encrypted if the store accepts it (`?encryption_accepts_plain=true` in its URL). Give all
+    programs the new key first, or they would not read what it encrypts.
 
     Example: `JAZZMINE_ENCRYPTION=k2:…,k1:… jazzmine rekey`
     """
@@ -75,46 +67,48 @@ def rekey(
                     pass  # what has expired cannot be read, but its text is there
                 refused += _rekey(third, as_json, counter)
     if refused:
-        raise Refused(f"not sealed, for the reasons above: {counted(refused, 'values')}")
+        raise Refused(f"not encrypted, for the reasons above: {counted(refused, 'values')}")
 
 
 def _rekey(store: AnyStore, as_json: bool, counter: Progress) -> int:
-    """Seal what a store has with its first key; return how much was refused."""
-    keyring = _keyring(store)
+    """Encrypt what a store has with its first key; return how much was refused."""
+    keyring = keyring_of_store(store)
     if keyring is None:
         raise Refused("there are no keys: set JAZZMINE_ENCRYPTION, the new key first")
     counts: dict[str, Counter[str | None]] = {}
     refused: Counter[str] = Counter()
-    for batch in _iter_keys(store, reseals=True):
+    for batch in iter_keys(store, rekeys=True):
         if batch.kind not in counts:
-            counter.begin(f"sealing {_named(batch.kind)}")
+            counter.begin(f"encrypting {_named(batch.kind)}")
         counts.setdefault(batch.kind, Counter()).update(batch.counts)
         refused[batch.kind] += len(batch.refused)
         counter.step(batch.counts.total())
         for reason in batch.refused:
             say(line(reason))
-    store.backend.purge()
+    purge(store)
     for kind, by_key in counts.items():
         before = by_key.pop(keyring.first_id, 0)
-        sealed = by_key.total() - refused[kind]
+        encrypted = by_key.total() - refused[kind]
         if as_json:
-            print_json({"kind": kind, "sealed": sealed, "before": before, "refused": refused[kind]})
+            print_json(
+                {"kind": kind, "encrypted": encrypted, "before": before, "refused": refused[kind]}
+            )
         else:
             write(
-                f"{_named(kind)}: {sealed:,} sealed with {keyring.first_id!r}, {before:,} were"
-                " before"
+                f"{_named(kind)}: {encrypted:,} encrypted with {keyring.first_id!r},"
+                f" {before:,} were before"
             )
     return refused.total()
 
 
 def check_keys(store: AnyStore) -> Iterator[Finding]:
-    """Yield by which keys the values of an encrypted store are sealed."""
-    keyring = _keyring(store)
+    """Yield by which keys the values of an encrypted store are encrypted."""
+    keyring = keyring_of_store(store)
     if keyring is None:
         return
     counts: dict[str, Counter[str | None]] = {}
     unopened: dict[str, list[str]] = {}
-    for batch in _iter_keys(store, reseals=False):
+    for batch in iter_keys(store, rekeys=False):
         counts.setdefault(batch.kind, Counter()).update(batch.counts)
         unopened.setdefault(batch.kind, []).extend(batch.refused)
     for kind, by_key in counts.items():
@@ -128,34 +122,21 @@ def check_keys(store: AnyStore) -> Iterator[Finding]:
             what = f"{_named(kind)}: {count:,}"
             if key_id is None:
                 yield warning(
-                    f"{what} are not sealed",
+                    f"{what} are not encrypted",
                     "jazzmine rekey, with encryption_accepts_plain=true in the URL",
                 )
             elif key_id not in keyring.ids:
                 yield failed(
-                    f"{what} sealed with the key {key_id!r}, which the keyring does not have",
+                    f"{what} encrypted with the key {key_id!r}, which the keyring does not have",
                     "add that key to JAZZMINE_ENCRYPTION",
                 )
             elif key_id != keyring.first_id:
                 yield warning(
-                    f"{what} sealed with {key_id!r}, and not with the first key", "jazzmine rekey"
+                    f"{what} encrypted with {key_id!r}, and not with the first key",
+                    "jazzmine rekey",
                 )
             else:
-                yield fine(f"{what} sealed with {key_id!r}")
-
-
-def _keyring(store: AnyStore) -> Keyring | None:
-    if isinstance(store, WorkingMemoryStore):
-        return store.form.keyring
-    backend = store.backend
-    return backend.seal.keyring if isinstance(backend, SealedMessages | SealedItems) else None
-
-
-def _iter_keys(store: AnyStore, *, reseals: bool) -> Iterator[KeysFound]:
-    if isinstance(store, WorkingMemoryStore):
-        return iter_state_keys(store, reseals=reseals)
-    assert isinstance(store.backend, SealedMessages | SealedItems)
-    return store.backend.iter_keys(reseals=reseals)
+                yield fine(f"{what} encrypted with {key_id!r}")
 
 
 def _named(kind: str) -> str:

@@ -16,6 +16,7 @@ from jazzmine.findings import Finding, fine, warning
 from jazzmine.records.messages import FoundMessage
 from jazzmine.search.analyser import analyser_for
 from jazzmine.sync import MessageStore
+from jazzmine.sync.maintenance import count_unindexed, fill_search, make_search, search_state
 
 __all__ = ["add_commands", "check_search"]
 
@@ -132,16 +133,15 @@ def index(
     if off and language is not None:
         raise typer.BadParameter("give --language or --off, not both")
     with message_store(context, store) as opened:
-        hooks = opened.backend
         if off:
-            hooks.make_search(None)
+            make_search(opened, None)
             write("removed the index of words")
             return
-        state = hooks.search_state()
+        state = search_state(opened)
         stored = "" if state is None else state.language
         wanted = stored if language is None else language.replace("none", "")
         analyser_for(wanted)  # is there such a language?
-        hooks.make_search(wanted)
+        make_search(opened, wanted)
         indexed = _fill(opened)
     stems = f"with the stems of {wanted}" if wanted else "without stems"
     write(f"the index of words is complete, {stems}; added {counted(indexed, 'messages')}")
@@ -152,7 +152,7 @@ def _fill(store: MessageStore) -> int:
     with counting() as counter:
         counter.begin("indexing messages")
         while True:
-            count, left = store.backend.fill_search(_AT_ONCE)
+            count, left = fill_search(store, _AT_ONCE)
             if not count and not left:
                 return indexed
             indexed += count
@@ -161,13 +161,13 @@ def _fill(store: MessageStore) -> int:
 
 def check_search(store: MessageStore) -> Iterator[Finding]:
     """Yield what is found about the index of words of a store."""
-    state = store.backend.search_state()
+    state = search_state(store)
     if state is None:
         return
     language = f" with the stems of {state.language}" if state.language else ""
     if not state.is_complete:
         yield warning(f"the index of words{language} is not complete", "jazzmine index")
-    elif unindexed := store.backend.count_unindexed():
+    elif unindexed := count_unindexed(store):
         yield warning(
             f"the index of words{language} differs from what is stored, by"
             f" {counted(unindexed, 'messages')}",

@@ -169,7 +169,12 @@ class MongoDBConfig(BackendConfig):
         scheme, _, rest = url.partition(":")
         uri = f"{scheme.lower()}:{rest}"
         name = unquote(cls._path(uri))
-        return cls(uri=uri, db=name) if name else cls(uri=uri)
+        if not name and uri.partition("://")[2]:
+            raise InvalidAddressError(
+                "the URL names no database; it must read mongodb://HOST/DB, with whatever is"
+                " special in the user and password percent-encoded"
+            )
+        return cls(uri=uri, db=name or "chatbot")
 
     @staticmethod
     def _path(uri: str) -> str:

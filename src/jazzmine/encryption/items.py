@@ -1,4 +1,4 @@
-"""Seal the items of a long-term memory, and open their rows."""
+"""Encrypt the items of a long-term memory, and decrypt their rows."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ from pydantic_core import from_json, to_json
 
 from jazzmine.encryption.keyring import Keyring, context, require_accepted
 from jazzmine.errors import DecryptionError
+from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.item_rows import ItemChange, ItemRow, ItemVersion, path_text
-from jazzmine.records.sealed import SEALED_KEY, sealed_text
 
-__all__ = ["ItemSeal", "value_of"]
+__all__ = ["ItemCodec", "value_of"]
 
-# What sealed bytes begin with, before `ID:`.
+# What encrypted bytes begin with, before `ID:`.
 _HEAD = b"jazzmine:sealed:"
 
 _NONCE_BYTES = 12
 
 
-class ItemSeal:
-    """Seals and opens items with the keys of a store.
+class ItemCodec:
+    """Encrypts and decrypts items with the keys of a store.
 
-    The value is sealed together with the nonce of the data, so that data of another version of the
-    item, or none, is not taken for it. A vector is sealed by itself.
+    The value is encrypted together with the nonce of the data, so that data of another version of
+    the item, or none, is not taken for it. A vector is encrypted by itself.
 
     Args:
         keyring: the keys.
-        accepts_plain: whether what is not sealed is read as it is.
+        accepts_plain: whether what is not encrypted is read as it is.
     """
 
     def __init__(self, keyring: Keyring, accepts_plain: bool) -> None:
         self.keyring = keyring
         self._accepts_plain = accepts_plain
 
-    def sealed(self, change: ItemChange) -> ItemChange:
-        """Return a change whose value, data and vector are sealed."""
+    def encrypted(self, change: ItemChange) -> ItemChange:
+        """Return a change whose value, data and vector are encrypted."""
         if change.item is None:
             return change
-        value, data = self._sealed_value(change.path, change.item.value, change.item.data)
+        value, data = self._encrypted_value(change.path, change.item.value, change.item.data)
         item = change.item.model_copy(update={"value": value, "data": data})
         vector = (
             None if change.vector is None else self._bytes(change.path, "vector", change.vector)
         )
         return replace(change, item=item, vector=vector)
 
-    def opened(self, rows: Sequence[ItemRow], reads: str = "items") -> list[ItemRow]:
-        """Return rows with what was sealed.
+    def decrypted(self, rows: Sequence[ItemRow], reads: str = "items") -> list[ItemRow]:
+        """Return rows with what was encrypted.
 
         Args:
             rows: as the back end returned them.
             reads: what of the items was read, as in `ItemQuery`.
 
         Raises:
-            DecryptionError: a value does not open, or is not sealed.
+            DecryptionError: a value does not open, or is not encrypted.
         """
         if reads == "vectors":
             return [self._opened_vector(row) for row in rows]
@@ -65,8 +65,8 @@ class ItemSeal:
         return [self._opened(row, has_data=reads == "items") for row in rows]
 
     def key_id(self, row: ItemRow) -> str | None:
-        """Return the id of the key that the value of a row is sealed with; None if it is plain."""
-        text = sealed_text(_parsed(row[1]))
+        """Return the id of the key of the value of a row; None if it is plain."""
+        text = encrypted_text(_parsed(row[1]))
         return None if text is None else text.partition(":")[0]
 
     def vector_key_id(self, row: ItemRow) -> str | None:
@@ -74,37 +74,37 @@ class ItemSeal:
         parts = _parts(row[2])
         return None if parts is None else parts[0]
 
-    def sealed_again(self, row: ItemRow) -> ItemVersion:
-        """Return the value and the data of a row, sealed with the first key; raise as `opened`."""
+    def rekeyed(self, row: ItemRow) -> ItemVersion:
+        """Return value and data of a row, encrypted with the first key; raise as `decrypted`."""
         _, value, data, *_ = self._opened(row, has_data=True)
         path = path_text(row)
-        sealed, sealed_data = self._sealed_value(path, _parsed(value), data)
-        return ItemVersion(path, row[8], {"value": sealed, "data": sealed_data})
+        encrypted, encrypted_data = self._encrypted_value(path, _parsed(value), data)
+        return ItemVersion(path, row[8], {"value": encrypted, "data": encrypted_data})
 
-    def vector_sealed_again(self, row: ItemRow) -> ItemVersion:
-        """Return the vector of a row, sealed with the first key; raise as `opened`."""
+    def rekeyed_vector(self, row: ItemRow) -> ItemVersion:
+        """Return the vector of a row, encrypted with the first key; raise as `decrypted`."""
         path = path_text(row)
         vector = self._bytes(path, "vector", self._opened_vector(row)[2])
         return ItemVersion(path, row[8], {"vector": vector})
 
-    def _sealed_value(
+    def _encrypted_value(
         self, path: str, value: dict[str, Any], data: bytes | None
     ) -> tuple[dict[str, Any], bytes | None]:
         words: dict[str, Any] = {"value": value}
         if data is not None:
             data = self._bytes(path, "data", data)
             words["data"] = _nonce(data)
-        text = self.keyring.seal_text(to_json(words), _context(path, "value"))
-        return {SEALED_KEY: text}, data
+        text = self.keyring.encrypt_text(to_json(words), _context(path, "value"))
+        return {ENCRYPTED_KEY: text}, data
 
     def _opened(self, row: ItemRow, *, has_data: bool) -> ItemRow:
         _, stored, data, *rest = row
         path, value = path_text(row), _parsed(stored)
-        name, sealed = _name(path), sealed_text(value)
-        if sealed is None:
+        name, encrypted = _name(path), encrypted_text(value)
+        if encrypted is None:
             require_accepted(self._accepts_plain, name)
             return row
-        words = from_json(self.keyring.open_text(sealed, _context(path, "value"), name))
+        words = from_json(self.keyring.decrypt_text(encrypted, _context(path, "value"), name))
         if len(value) > 1 or (has_data and words.get("data") != _nonce(data)):
             raise DecryptionError(f"{name} was changed: its value and its data are not one version")
         if data is not None:
@@ -122,27 +122,27 @@ class ItemSeal:
         return *fields, vector
 
     def _bytes(self, path: str, field: str, plain: bytes) -> bytes:
-        sealed = self.keyring.seal(plain, _context(path, field))
-        return b"%b%b:%b" % (_HEAD, self.keyring.first_id.encode(), sealed)
+        encrypted = self.keyring.encrypt(plain, _context(path, field))
+        return b"%b%b:%b" % (_HEAD, self.keyring.first_id.encode(), encrypted)
 
     def _opened_bytes(self, path: str, field: str, stored: bytes) -> bytes:
         name, parts = f"the {field} of {_name(path)}", _parts(stored)
         if parts is None:
             require_accepted(self._accepts_plain and field == "vector", name)
             return stored
-        return self.keyring.open(*parts, _context(path, field), name)
+        return self.keyring.decrypt(*parts, _context(path, field), name)
 
 
 def _parts(stored: bytes) -> tuple[str, bytes] | None:
-    """Return the id of the key of sealed bytes, and what it sealed; None if they are plain."""
+    """Return the id of the key of encrypted bytes, and the ciphertext; None if they are plain."""
     if not stored.startswith(_HEAD):
         return None
-    key_id, _, sealed = bytes(stored[len(_HEAD) :]).partition(b":")
-    return key_id.decode(errors="replace"), sealed
+    key_id, _, encrypted = bytes(stored[len(_HEAD) :]).partition(b":")
+    return key_id.decode(errors="replace"), encrypted
 
 
 def _nonce(data: bytes | None) -> str | None:
-    """Return the nonce of sealed data; "" of plain data, None of none."""
+    """Return the nonce of encrypted data; "" of plain data, None of none."""
     if data is None:
         return None
     parts = _parts(data)

@@ -23,7 +23,7 @@ _KEY_BYTES, _NONCE_BYTES, _TAG_BYTES = 32, 12, 16
 
 
 class Keyring:
-    """The keys of an encrypted store: the first one seals new values, each of them opens values.
+    """The keys of an encrypted store: the first one encrypts, each of them decrypts.
 
     Args:
         keys: the keys by their ids, 32 random bytes each. An id is stored with each value, so that
@@ -71,35 +71,35 @@ class Keyring:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of the keys; that of the first one, which seals, comes first."""
+        """The ids of the keys; that of the first one, which encrypts, comes first."""
         return tuple(self._ciphers)
 
     @property
     def first_id(self) -> str:
-        """The id of the key that seals."""
+        """The id of the key that encrypts."""
         return self._first
 
     def __repr__(self) -> str:
         return f"Keyring({', '.join(self._ciphers)})"
 
-    def seal(self, plain: bytes, context: bytes) -> bytes:
+    def encrypt(self, plain: bytes, context: bytes) -> bytes:
         """Return the nonce, the ciphertext and the tag of a value.
 
         Args:
             plain: the value.
-            context: what it belongs to; with another context, `open` raises.
+            context: what it belongs to; with another context, `decrypt` raises.
         """
         nonce = os.urandom(_NONCE_BYTES)
-        sealed: bytes = nonce + self._ciphers[self._first].encrypt(nonce, plain, context)
-        return sealed
+        ciphertext: bytes = self._ciphers[self._first].encrypt(nonce, plain, context)
+        return nonce + ciphertext
 
-    def open(self, key_id: str, sealed: bytes, context: bytes, name: str) -> bytes:
-        """Return the value that `seal` was given.
+    def decrypt(self, key_id: str, ciphertext: bytes, context: bytes, name: str) -> bytes:
+        """Return the value that `encrypt` was given.
 
         Args:
-            key_id: the key that it was sealed with.
-            sealed: what `seal` returned.
-            context: as it was given to `seal`.
+            key_id: the key that it was encrypted with.
+            ciphertext: what `encrypt` returned.
+            context: as it was given to `encrypt`.
             name: what it is, for the text of an error.
 
         Raises:
@@ -109,28 +109,30 @@ class Keyring:
         if cipher is None:
             known = key_id if _ID.fullmatch(key_id) else "of a malformed id"
             raise DecryptionError(
-                f"{name} is sealed with the key {known!r}; the keyring has"
+                f"{name} is encrypted with the key {known!r}; the keyring has"
                 f" {', '.join(map(repr, self._ciphers))}"
             )
         try:
-            opened: bytes = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], context)
+            plain: bytes = cipher.decrypt(
+                ciphertext[:_NONCE_BYTES], ciphertext[_NONCE_BYTES:], context
+            )
         except Exception:  # InvalidTag, or a value that is too short
             raise DecryptionError(
                 f"{name} does not open with the key {key_id!r}: it was changed, cut or moved from"
                 " elsewhere, or this is another key with that id"
             ) from None
-        return opened
+        return plain
 
     # As text, for what is stored as JSON
 
-    def seal_text(self, plain: bytes, context: bytes) -> str:
-        """Return `ID:BASE64` of what `seal` returns."""
-        encoded = b2a_base64(self.seal(plain, context), newline=False)
+    def encrypt_text(self, plain: bytes, context: bytes) -> str:
+        """Return `ID:BASE64` of what `encrypt` returns."""
+        encoded = b2a_base64(self.encrypt(plain, context), newline=False)
         return f"{self._first}:{encoded.decode()}"
 
-    def open_text(self, sealed: str, context: bytes, name: str) -> bytes:
-        """Return the value that `seal_text` was given; raise as `open`."""
-        key_id, _, text = sealed.partition(":")
+    def decrypt_text(self, encrypted: str, context: bytes, name: str) -> bytes:
+        """Return the value that `encrypt_text` was given; raise as `decrypt`."""
+        key_id, _, text = encrypted.partition(":")
         encoded = text.encode()
         try:
             raw = a2b_base64(encoded)
@@ -138,8 +140,8 @@ class Keyring:
             raw = b""
         # Other texts mean the same bytes; none of them was written here.
         if b2a_base64(raw, newline=False) != encoded:
-            raise DecryptionError(f"{name} is not what was sealed: it was changed or cut")
-        return self.open(key_id, raw, context, name)
+            raise DecryptionError(f"{name} is not what was encrypted: it was changed or cut")
+        return self.decrypt(key_id, raw, context, name)
 
 
 def keyring_of(encryption: Keyring | str | None) -> Keyring | None:
@@ -166,7 +168,7 @@ def keyring_of(encryption: Keyring | str | None) -> Keyring | None:
 
 
 def context(kind: str, field: str, owner: str, name: str) -> bytes:
-    """Return what a sealed value is bound to; no two values have the same.
+    """Return what an encrypted value is bound to; no two values have the same.
 
     Args:
         kind, field: what of which kind of record it is.
@@ -187,8 +189,8 @@ def require_accepted(accepts_plain: bool, name: str) -> None:
     """Raise `DecryptionError` for a plain value, unless the store accepts plain ones."""
     if not accepts_plain:
         raise DecryptionError(
-            f"{name} is not sealed, in an encrypted store; encryption_accepts_plain=True reads it,"
-            " and `jazzmine rekey` then seals it"
+            f"{name} is not encrypted, in an encrypted store; encryption_accepts_plain=True reads"
+            " it, and `jazzmine rekey` then encrypts it"
         )
 
 

@@ -139,16 +139,19 @@ class Pages:
         if not conversations:
             return []
         ids = [conversation.id for conversation in conversations]
-        counts, summaries, names = await asyncio.gather(
-            self._store.backend.count_messages(ids),
-            self._store.backend.summarize(TraceFilter(), "conversation", ids),
+        counts, usages, names = await asyncio.gather(
+            self._store.count_messages(ids),
+            asyncio.gather(*map(self._usage_of, ids)),
             asyncio.gather(*map(self._name_of, conversations)),
         )
-        usages = {usage.key: usage for usage in summaries}
         return [
-            Row(conversation, name, counts.get(conversation.id, 0), usages.get(conversation.id))
-            for conversation, name in zip(conversations, names, strict=True)
+            Row(conversation, name, counts[conversation.id], usage)
+            for conversation, name, usage in zip(conversations, names, usages, strict=True)
         ]
+
+    async def _usage_of(self, conversation_id: str) -> UsageSummary | None:
+        where = TraceFilter(conversation_id=conversation_id)
+        return next(iter(await self._store.summarize_usage(where, by="conversation")), None)
 
     async def _name_of(self, conversation: Conversation) -> str:
         """Return the title of a conversation, or else the first text of its user."""
@@ -200,14 +203,14 @@ class Pages:
             raise NotFoundError(f"There is no conversation “{conversation_id}”.")
         window, counts, name = await asyncio.gather(
             read_window(self._store, conversation_id, request.query_params),
-            self._store.backend.count_messages([conversation_id]),
+            self._store.count_messages([conversation_id]),
             self._name_of(conversation),
         )
         return self.render(
             "conversation.html",
             conversation=conversation,
             name=name,
-            count=counts.get(conversation_id, 0),
+            count=counts[conversation_id],
             window=window,
             last=window.last or request.query_params.get("after"),
             entries=await entries(self._store, window),

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from jazzmine.core import Message, MessageRole, MessageStore, TurnTrace
 from jazzmine.inspector.text import day_of
-from jazzmine.records.hook_arguments import MessagePage, NewestPage
-from jazzmine.records.repair import Repairs
-from jazzmine.records.rows import Row, RowDecoder, row_id
 
 __all__ = ["PAGE", "Entry", "Window", "entries", "later_window", "question_of", "read_window"]
 
@@ -19,15 +16,13 @@ PAGE = 200
 # The question of an answer is among so many messages before it: tools' calls stand between.
 _BEFORE_AN_ANSWER = 50
 
-_MESSAGES = RowDecoder(Message, Repairs())
-
 
 @dataclass(frozen=True)
 class Window:
     """Messages of a conversation that follow one another, oldest first.
 
     Attributes:
-        first: the id of the first one, if there is one; it may be one that cannot be read.
+        first: the id of the first one, if there is one.
         last: the id of the last one.
         has_earlier: whether there are messages before the first one.
         has_later: whether there are messages after the last one.
@@ -78,13 +73,13 @@ async def read_window(
         earlier, has_earlier = await _earlier(store, conversation_id, at, PAGE // 2)
         later = await later_window(store, conversation_id, at, PAGE // 2)
         message = await store.get_message_by_id(at)
-        messages = [*_decoded(earlier), *([message] if message else ()), *later.messages]
-        first = row_id(earlier[0]) if earlier else at
+        messages = [*earlier, *([message] if message else ()), *later.messages]
+        first = earlier[0].id if earlier else at
         return Window(messages, first, later.last or at, has_earlier, later.has_later)
     if after is not None or "oldest" in place:
         return await later_window(store, conversation_id, after, PAGE)
-    rows, has_earlier = await _earlier(store, conversation_id, before, PAGE)
-    return _window(rows, has_earlier, before is not None)
+    messages, has_earlier = await _earlier(store, conversation_id, before, PAGE)
+    return _window(messages, has_earlier, before is not None)
 
 
 async def later_window(
@@ -95,34 +90,33 @@ async def later_window(
     Raises:
         NotFoundError: the conversation has no message with the id.
     """
-    page = MessagePage("conversation_id", conversation_id, size + 1, after)
-    rows = await store.backend.list_messages(page)
-    return _window(rows[:size], after is not None, len(rows) > size)
+    messages = await store.get_messages_by_conversation_id(
+        conversation_id, limit=size + 1, after=after
+    )
+    return _window(messages[:size], after is not None, len(messages) > size)
 
 
 async def _earlier(
     store: MessageStore, conversation_id: str, before: str | None, size: int
-) -> tuple[Sequence[Row], bool]:
+) -> tuple[list[Message], bool]:
     """Return the messages before one, oldest first, and whether there are more."""
-    page = NewestPage(conversation_id, "all", size + 1, before)
-    rows = await store.backend.list_newest(page)
-    return rows[:size][::-1], len(rows) > size
+    messages = await store.get_messages_by_conversation_id(
+        conversation_id, order="newest", limit=size + 1, after=before
+    )
+    return messages[:size][::-1], len(messages) > size
 
 
-def _window(rows: Sequence[Row], has_earlier: bool, has_later: bool) -> Window:
-    first, last = (row_id(rows[0]), row_id(rows[-1])) if rows else (None, None)
-    return Window(_decoded(rows), first, last, has_earlier, has_later)
-
-
-def _decoded(rows: Sequence[Row]) -> list[Message]:
-    return _MESSAGES.records(rows)
+def _window(messages: list[Message], has_earlier: bool, has_later: bool) -> Window:
+    first, last = (messages[0].id, messages[-1].id) if messages else (None, None)
+    return Window(messages, first, last, has_earlier, has_later)
 
 
 async def question_of(store: MessageStore, answer: Message) -> Message | None:
     """Return the nearest message of a user before an answer."""
-    page = NewestPage(answer.conversation_id, "all", _BEFORE_AN_ANSWER, answer.id)
-    rows = await store.backend.list_newest(page)
-    return next((each for each in _decoded(rows) if each.role is MessageRole.USER), None)
+    before = await store.get_messages_by_conversation_id(
+        answer.conversation_id, order="newest", limit=_BEFORE_AN_ANSWER, after=answer.id
+    )
+    return next((each for each in before if each.role is MessageRole.USER), None)
 
 
 async def entries(store: MessageStore, window: Window, day_before: str = "") -> list[Entry]:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 
 from jazzmine.records.arguments import require_count
 from jazzmine.records.messages import Message, MessageRole
 
-__all__ = ["CALLERS", "MOST_ANSWERS", "ContextWindow", "estimated_tokens", "split_at_answer"]
+__all__ = [
+    "CALLERS",
+    "LEAST_TOKENS",
+    "MOST_ANSWERS",
+    "ContextWindow",
+    "estimated_tokens",
+    "split_at_answer",
+]
 
-# The roles of messages that call tools; a tool's answer belongs to the nearest one before it.
+# The roles of messages that call tools.
 CALLERS = frozenset({MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT})
+
+# What a message costs beside its text, by the estimate.
+LEAST_TOKENS = 4
 
 # What a message is expected to cost until some have been counted.
 _TYPICAL_TOKENS = 100.0
@@ -27,122 +38,134 @@ MOST_ANSWERS = 100
 
 
 def estimated_tokens(message: Message) -> int:
-    """Return a quarter of the UTF-8 bytes of what a model reads of a message, rounded up."""
+    """Return a quarter of the UTF-8 bytes of what a model reads of a message, rounded up, and 4.
+
+    A model reads its text and the calls in `metadata["tool_calls"]`.
+    """
     text = message.enhanced_message or message.original_content
+    if calls := message.metadata.get("tool_calls"):
+        text += json.dumps(calls, ensure_ascii=False)
     size = len(text) if text.isascii() else len(text.encode())
-    return (size + 3) // 4
+    return (size + 3) // 4 + LEAST_TOKENS
 
 
 class ContextWindow:
     """Takes messages from the newest to older ones, until the next one does not fit.
 
+    The answers of tools are taken together with their call, when that is met: the newest message
+    before the answer with its id in `metadata["tool_calls"]`, or, for an answer without a
+    `tool_call_id`, the nearest message of an assistant or a colleague. An answer without its
+    call is left out, and a call without the answers to all of its ids, too.
+
     Args:
         max_tokens: what the messages may cost together.
         count_tokens: returns the cost of a message; it is called once for each.
+        least: what a message costs at least.
+        is_even: whether each message costs the same.
     """
 
-    def __init__(self, max_tokens: int, count_tokens: Callable[[Message], int]) -> None:
-        self.is_full: bool = False
-        self._left = max_tokens
+    def __init__(
+        self,
+        max_tokens: int,
+        count_tokens: Callable[[Message], int],
+        *,
+        least: int = 0,
+        is_even: bool = False,
+    ) -> None:
+        self.is_full: bool = max_tokens < max(least, 1)
+        self._max = self._left = max_tokens
         self._count = count_tokens
-        self._spent = 0
-        self._taken: list[Message] = []
-        self._waiting: list[Message] = []  # from the newest answer whose call was not met yet
-        self._waiting_cost = 0  # of those that are taken without their call, too
-        self._costs: dict[str, int] = {}
-        self._answers = 0  # that stand in a row, flagged messages aside
+        self._least = least
+        self._is_even = is_even
+        self._added = 0
+        # With the numbers in which they were added.
+        self._taken: list[tuple[int, Message]] = []
+        self._answers: list[tuple[int, Message]] = []  # whose call was not met yet
+        self._in_a_row = 0  # of answers, flagged messages aside
 
     @property
     def page_size(self) -> int:
         """How many messages to read next: those that are expected to fit, and a few more."""
-        average = self._spent / len(self._taken) if self._spent else _TYPICAL_TOKENS
+        if self._is_even:
+            return min(max(self._left, _LEAST_PAGE), _LARGEST_PAGE)
+        spent = self._max - self._left
+        average = spent / len(self._taken) if spent else _TYPICAL_TOKENS
         fitting = self._left / max(average, 1.0) * _MARGIN + 1
-        longest = min(_FIRST_PAGE + _GROWTH * len(self._costs), _LARGEST_PAGE)
+        longest = min(_FIRST_PAGE + _GROWTH * len(self._taken), _LARGEST_PAGE)
         return int(min(max(fitting, _LEAST_PAGE), longest))
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a tool's answer was given whose call was not."""
-        return bool(self._waiting)
+        """Whether an answer was added whose call may be flagged."""
+        return any(_call_of(answer) is None for _, answer in self._answers)
 
     def add(self, messages: Iterable[Message]) -> None:
         """Take the next older messages; of the flagged ones, only those of `CALLERS` are given."""
         for message in messages:
-            role = message.role
-            if role is MessageRole.TOOL:
-                self._answers += 1
-                if self._answers > MOST_ANSWERS:
-                    self._settle(None)
-                    self.is_full = True
-                    break
-            elif not message.is_flagged:
-                self._answers = 0
-            if self._waiting or role is MessageRole.TOOL:
-                self._wait(message)
-                if role in CALLERS:
-                    self._settle(message)
-                elif self._waiting_cost > self._left:
-                    # What stands between the answer and its call does not fit.
-                    self._settle(None)
-            elif not message.is_flagged and not self._take(message):
-                break
             if self.is_full:
-                break
+                return
+            self._added += 1
+            if message.role is MessageRole.TOOL:
+                self._in_a_row += 1
+                self.is_full = self._in_a_row > MOST_ANSWERS
+                self._answers.append((self._added, message))
+                continue
+            answers = self._answers_to(message) if message.role in CALLERS else []
+            if not message.is_flagged:
+                self._in_a_row = 0
+                if answers is not None:
+                    self._take([(self._added, message), *answers])
 
     def messages(self) -> list[Message]:
         """Return the messages of the window, oldest first, after the last one was added."""
-        if not self.is_full:
-            self._settle(None)
-        return self._taken[::-1]
+        newest_first = sorted(self._taken, key=lambda numbered: numbered[0])
+        return [message for _, message in reversed(newest_first)]
 
-    def _wait(self, message: Message) -> None:
-        self._waiting.append(message)
-        if not message.is_flagged and message.role is not MessageRole.TOOL:
-            self._waiting_cost += self._cost(message)
+    def _answers_to(self, call: Message) -> list[tuple[int, Message]] | None:
+        """Take a call's answers from those that wait; None if one of them is gone."""
+        ids = set() if call.is_flagged else _ids_of_calls(call)
+        waiting, unnamed, named = [], [], {}
+        for number, answer in self._answers:
+            name = _call_of(answer)
+            if name is None:
+                unnamed.append((number, answer))
+            elif name in ids:
+                named[name] = (number, answer)  # the oldest one; ids may come again
+            else:
+                waiting.append((number, answer))
+        self._answers = waiting
+        return [*named.values(), *unnamed] if len(ids) <= len(named) + len(unnamed) else None
 
-    def _cost(self, message: Message) -> int:
-        tokens = self._costs.get(message.id)
-        if tokens is None:
-            tokens = self._count(message)
-            if type(tokens) is not int or tokens < 0:
-                tokens = require_count("count_tokens(message)", tokens)
-            self._costs[message.id] = tokens
-        return tokens
-
-    def _take(self, message: Message) -> bool:
-        """Take a message; False if it does not fit, and the window is full."""
-        tokens = self._cost(message)
+    def _take(self, group: list[tuple[int, Message]]) -> None:
+        tokens = 0
+        for _, message in group:
+            cost = self._count(message)
+            if type(cost) is not int or cost < 0:
+                cost = require_count("count_tokens(message)", cost)
+            tokens += cost
         if tokens > self._left:
             self.is_full = True
-            return False
+            return
         self._left -= tokens
-        self._spent += tokens
-        self._taken.append(message)
-        return True
+        self._taken += group
+        self.is_full = self._left < self._least
 
-    def _settle(self, call: Message | None) -> None:
-        """Take what waited for the call of the answers among it; without their call, not those.
 
-        Args:
-            call: the last of those that waited, or None if there is none or it would not fit.
-        """
-        waiting, self._waiting, self._waiting_cost = self._waiting, [], 0
-        shown = [message for message in waiting if not message.is_flagged]
-        if call is not None and not call.is_flagged:
-            if sum(map(self._cost, shown)) <= self._left:
-                for message in shown:
-                    self._take(message)
-                return
-            shown.remove(call)
-            self.is_full = True
-        for message in shown:
-            if message.role is not MessageRole.TOOL and not self._take(message):
-                break
+def _call_of(answer: Message) -> str | None:
+    name = answer.metadata.get("tool_call_id")
+    return name if isinstance(name, str) else None
+
+
+def _ids_of_calls(message: Message) -> set[str]:
+    calls = message.metadata.get("tool_calls")
+    listed = calls if isinstance(calls, list) else []
+    found = [call.get("id") for call in listed if isinstance(call, dict)]
+    return {name for name in found if isinstance(name, str)}
 
 
 def split_at_answer(messages: list[Message]) -> tuple[list[Message], list[Message]]:
-    """Return the messages before the first answer of a tool, and the others."""
+    """Return the messages before the first answer whose call may be flagged, and the others."""
     for number, message in enumerate(messages):
-        if message.role is MessageRole.TOOL:
+        if message.role is MessageRole.TOOL and _call_of(message) is None:
             return messages[:number], messages[number:]
     return messages, []

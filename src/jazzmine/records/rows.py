@@ -1,15 +1,16 @@
-"""Stored rows as records: parsed together, repaired one by one, and left out if unreadable."""
+"""Stored rows as records: parsed together, or one by one, and left out if unreadable."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from functools import cache
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from jazzmine.records.base import Record, require_stored
-from jazzmine.records.repair import Repairs, parse_json, unreadable
-from jazzmine.records.sealed import opened_without_keys, sealed_text
+from jazzmine.records.encrypted import encrypted_text, encrypted_without_keys
+from jazzmine.records.unreadable import Unreadable, unreadable
 
 __all__ = ["Row", "RowDecoder", "are_many", "row_id"]
 
@@ -29,29 +30,51 @@ _FEW_ROWS, _FEW_BYTES = 200, 500_000
 _PART = 10
 
 
+class Decryption(Protocol):
+    """What a decoder asks to decrypt records: `encryption.records.RecordCodec`."""
+
+    def decrypt(self, record: Record, record_id: str, conversation_id: str | None) -> None:
+        """Set the encrypted fields of a record that was just read, or raise an error."""
+
+
 class RowDecoder(Generic[AnyRecord]):
     """Converts rows to records of one class.
 
     Args:
         kind: the class of the records.
-        repairs: reads and logs the rows that break a rule.
+        unreadable_rows: logs the rows that cannot be read.
+        codec: decrypts the records; None in a store without keys.
     """
 
-    def __init__(self, kind: type[AnyRecord], repairs: Repairs) -> None:
+    def __init__(
+        self, kind: type[AnyRecord], unreadable_rows: Unreadable, codec: Decryption | None = None
+    ) -> None:
+        self._codec = codec
         self._kind = kind
-        self._repairs = repairs
+        self._unreadable = unreadable_rows
         self._always_stored = kind.always_stored
         self._validator = kind.__pydantic_validator__
-        self._list_validator = TypeAdapter(list[kind]).validator  # type: ignore[valid-type]
+        self._list_validator = _list_adapter(kind).validator
 
-    def record(self, row: Row) -> AnyRecord:
+    def record(self, row: Row, conversation_id: str | None = None) -> AnyRecord:
         """Return the record of a row.
 
+        Args:
+            row: as the back end returned it.
+            conversation_id: the conversation that was asked for, if it was one.
+
         Raises:
-            ValidationError: it can be neither read nor repaired; the text names the record and the
-                field, and says what to do.
-            DecryptionError: it is sealed.
+            ValidationError: it cannot be read; the text names the record and the field, and says
+                what to do.
+            DecryptionError: no key of the store opens it, or it is not encrypted in a store with
+                keys.
         """
+        record = self.stored_record(row)
+        self._open(record, row, conversation_id)
+        return record
+
+    def stored_record(self, row: Row) -> AnyRecord:
+        """Return the record of a row as it is stored, perhaps encrypted."""
         body = row[1]
         try:
             record: AnyRecord
@@ -61,42 +84,57 @@ class RowDecoder(Generic[AnyRecord]):
                 record = self._validator.validate_json(body)
             require_stored(record)
         except ValidationError as error:
-            record = self._repaired(row, error)
-        if vars(record)["metadata"]:
-            self._require_opened(record)
+            raise unreadable(self._kind, row_id(row), error) from None
         return record
 
-    def records_in_parts(self, rows: Sequence[Row]) -> list[AnyRecord]:
+    def records_in_parts(
+        self, rows: Sequence[Row], conversation_id: str | None = None
+    ) -> list[AnyRecord]:
         """Do the same as `records`, in parts between which other threads can run."""
         return [
             record
             for begin in range(0, len(rows), _PART)
-            for record in self.records(rows[begin : begin + _PART])
+            for record in self.records(rows[begin : begin + _PART], conversation_id)
         ]
 
-    def records(self, rows: Sequence[Row]) -> list[AnyRecord]:
-        """Return the records of rows; log and leave out the unreadable ones."""
+    def records(self, rows: Sequence[Row], conversation_id: str | None = None) -> list[AnyRecord]:
+        """Return the records of rows; log and leave out the unreadable ones.
+
+        Raises:
+            DecryptionError: as in `record`.
+        """
         if not rows:
             return []
         bodies = [row[1] for row in rows]
         try:
             records: list[AnyRecord] = self._parsed(bodies)
         except ValidationError:
-            return list(self._repairs.readable(rows, self.record))
+            return self._one_by_one(rows, conversation_id)
         always = self._always_stored
         for record in records:
             if not always <= record.__pydantic_fields_set__:
-                return list(self._repairs.readable(rows, self.record))
-            if vars(record)["metadata"]:
-                self._require_opened(record)
+                return self._one_by_one(rows, conversation_id)
+        for record, row in zip(records, rows, strict=True):
+            self._open(record, row, conversation_id)
         return records
 
-    def _require_opened(self, record: AnyRecord) -> None:
-        """Raise `DecryptionError` if a record is sealed: its store was opened without keys."""
-        sealed = sealed_text(vars(record).get("metadata"))
-        if sealed is not None:
+    def _one_by_one(self, rows: Sequence[Row], conversation_id: str | None) -> list[AnyRecord]:
+        def read(row: Row) -> AnyRecord:
+            return self.record(row, conversation_id)
+
+        return list(self._unreadable.readable(rows, read))
+
+    def _open(self, record: AnyRecord, row: Row, conversation_id: str | None) -> None:
+        """Decrypt a record; raise `DecryptionError` if the store was opened without keys."""
+        if self._codec is not None:
+            self._codec.decrypt(record, row_id(row), conversation_id)
+            return
+        if not vars(record)["metadata"]:
+            return
+        encrypted = encrypted_text(vars(record)["metadata"])
+        if encrypted is not None:
             name = f"{self._kind.__name__} {vars(record)['id']!r}"
-            raise opened_without_keys(name, sealed)
+            raise encrypted_without_keys(name, encrypted)
 
     def _parsed(self, bodies: list[Any]) -> list[AnyRecord]:
         """Return the records of bodies, parsed together, which takes half the time."""
@@ -111,16 +149,10 @@ class RowDecoder(Generic[AnyRecord]):
             b"[%b]" % b",".join(bodies)
         )
 
-    def _repaired(self, row: Row, error: ValidationError) -> AnyRecord:
-        raw = row[1]
-        try:
-            if not isinstance(raw, dict):
-                raw = parse_json(raw)
-        except (ValueError, RecursionError):
-            raw = None
-        if not isinstance(raw, dict):
-            raise unreadable(self._kind, row_id(row), error)
-        return self._repairs.record(self._kind, raw)
+
+@cache
+def _list_adapter(kind: Any) -> TypeAdapter[list[Any]]:
+    return TypeAdapter(list[kind])
 
 
 def are_many(rows: Sequence[Row]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from jazzmine._async.store import Backend
@@ -28,14 +27,8 @@ class ItemBackend(Backend):
     Arguments are checked before a hook is called. Items are found by their paths (see
     `records.item_paths`), and sort as these do, by code points. Every write may be repeated after
     its outcome was lost: one that took effect has the result that it had then. An item whose
-    `expires_at` is not later than the store's clock is not there, for reads and for writes. With a
-    viewer, neither is one that is not the viewer's; `apply` raises `IntegrityError` instead of
-    storing an item in its place.
+    `expires_at` is not later than the store's clock is not there, for reads and for writes.
     """
-
-    def seen(self, query: ItemQuery) -> ItemQuery:
-        """Return a query for the items that the viewer sees, if there is a viewer."""
-        return query if self.viewer is None else replace(query, user_id=self.viewer)
 
     #: How many items a step of an erasure deletes.
     deleted_at_once: ClassVar[int] = 500
@@ -73,7 +66,7 @@ class ItemBackend(Backend):
 
         They take the place of those at their paths, and each revision that is given later is higher
         than theirs. There is at least one, each of another path. It may end with the first ones
-        stored. There is no viewer.
+        stored.
         """
 
     @abstractmethod
@@ -96,13 +89,16 @@ class ItemBackend(Backend):
         """
 
     @abstractmethod
-    async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    async def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         """Return namespaces that have items, in order.
 
         Args:
             prefix: the namespace in or below which they are, as `namespace_path` returns it.
             first: none that sorts before this.
             limit: how many at most.
+            user_id: only those with items of this user; None is anybody's.
         """
 
     @abstractmethod
@@ -121,8 +117,12 @@ class ItemBackend(Backend):
         """
 
     @abstractmethod
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int, user_id: str | None = None) -> int:
         """Delete up to `limit` expired items, those first that have expired first.
+
+        Args:
+            limit: how many at most.
+            user_id: only those of this user; None is anybody's.
 
         Returns:
             How many were deleted.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from jazzmine._async.clients.sqlite import SQLiteClient
 from jazzmine._async.long_term_memory.sqlite import SQLiteItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
-from jazzmine._async.views.seal_items import sealed_items
 from jazzmine.backends.sqlite.items import ITEM_TABLES
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.config import MemoryMessagesConfig
+from jazzmine.encryption.codecs import item_codec
 from jazzmine.search.vectors import Embed
 
 __all__ = ["InMemoryLongTermMemoryStore"]
@@ -24,4 +24,4 @@ class InMemoryLongTermMemoryStore(LongTermMemoryStore):
         self, config: MemoryMessagesConfig | None = None, embed: Embed | None = None
     ) -> None:
         backend = SQLiteItemBackend(SQLiteClient(MemoryDatabase(ITEM_TABLES)))
-        super().__init__(sealed_items(backend, config or MemoryMessagesConfig()), embed)
+        super().__init__(backend, embed, item_codec(config or MemoryMessagesConfig()))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
-from jazzmine._async.views.seal_items import sealed_items
 from jazzmine.config import MongoDBConfig
+from jazzmine.encryption.codecs import item_codec
 from jazzmine.extras import extra
 from jazzmine.search.vectors import Embed
 
@@ -23,4 +23,4 @@ class MongoDBLongTermMemoryStore(LongTermMemoryStore):
         MongoDBConfig.require(config)
         with extra("mongodb", "MongoDB"):
             from jazzmine._async.long_term_memory.mongodb_backend import MongoDBItemBackend
-        super().__init__(sealed_items(MongoDBItemBackend(config), config), embed)
+        super().__init__(MongoDBItemBackend(config), embed, item_codec(config))

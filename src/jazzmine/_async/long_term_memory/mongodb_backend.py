@@ -228,9 +228,11 @@ class MongoDBItemBackend(ItemBackend):
 
         return [items.row_of(document, query.reads) for document in await self._client.run(find)]
 
-    async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    async def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         """Return namespaces that have items."""
-        pipeline = items.namespaces_pipeline(prefix, first, limit)
+        pipeline = items.namespaces_pipeline(prefix, first, limit, user_id)
 
         async def find() -> list[Document]:
             cursor: Any = await self._items.aggregate(pipeline)
@@ -245,9 +247,9 @@ class MongoDBItemBackend(ItemBackend):
         """Delete some of a user's items."""
         return await self._delete_some({"user_id": {"$eq": user_id}}, limit)
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int, user_id: str | None = None) -> int:
         """Delete some of the expired items."""
-        return await self._delete_some(items.expired(), limit, [("expires_at", 1)])
+        return await self._delete_some(items.expired(user_id), limit, [("expires_at", 1)])
 
     async def _delete_some(
         self, condition: Document, limit: int, sort: list[tuple[str, int]] | None = None

@@ -8,9 +8,9 @@ from typing import ClassVar
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
-from jazzmine._async.views.seal_items import sealed_items
 from jazzmine.backends.sqlite import items
 from jazzmine.config import SQLiteConfig
+from jazzmine.encryption.codecs import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -60,18 +60,16 @@ class SQLiteItemBackend(ItemBackend):
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         """Return the rows at some paths."""
         return await self.client.read(
-            lambda connection, size: items.get(connection, size, paths, self.viewer), len(paths)
+            lambda connection, size: items.get(connection, size, paths), len(paths)
         )
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         """Make the changes in one transaction."""
-        viewer = self.viewer
-        return await self.client.write(lambda connection: items.apply(connection, changes, viewer))
+        return await self.client.write(lambda connection: items.apply(connection, changes))
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
         """Set `expires_at` of items in one transaction."""
-        viewer = self.viewer
-        return await self.client.write(lambda connection: items.renew(connection, renewals, viewer))
+        return await self.client.write(lambda connection: items.renew(connection, renewals))
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
         """Store items as they are in one transaction."""
@@ -85,17 +83,18 @@ class SQLiteItemBackend(ItemBackend):
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
-        query = self.seen(query)
         # How many rows a condition on the value passes over is not known.
         records = None if query.where or query.reads == "vectors" else limit
         return await self.client.read(
             lambda connection, size: items.page(connection, size, query, limit, after), records
         )
 
-    async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    async def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         """Return namespaces that have items."""
         return await self.client.read(
-            lambda connection, _: items.namespaces(connection, prefix, first, limit, self.viewer),
+            lambda connection, _: items.namespaces(connection, prefix, first, limit, user_id),
             limit,
         )
 
@@ -113,11 +112,9 @@ class SQLiteItemBackend(ItemBackend):
         """Remove what was deleted or replaced from the files."""
         await self.client.purge()
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int, user_id: str | None = None) -> int:
         """Delete some of the expired items."""
-        return await self.client.write(
-            lambda connection: items.prune(connection, limit, self.viewer)
-        )
+        return await self.client.write(lambda connection: items.prune(connection, limit, user_id))
 
 
 class SQLiteLongTermMemoryStore(LongTermMemoryStore):
@@ -135,4 +132,4 @@ class SQLiteLongTermMemoryStore(LongTermMemoryStore):
     ) -> None:
         SQLiteConfig.require(config)
         backend = SQLiteItemBackend(client or file_client(config, items.ITEM_TABLES))
-        super().__init__(sealed_items(backend, config), embed)
+        super().__init__(backend, embed, item_codec(config))

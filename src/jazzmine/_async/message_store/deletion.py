@@ -11,10 +11,11 @@ from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine._compat.async_concurrency import sleep
 from jazzmine.deadline import begin_call
 from jazzmine.records.conversation_log import DeletedCounts
+from jazzmine.records.hook_arguments import ConversationPage
 from jazzmine.records.log import Erasure
-from jazzmine.records.rows import Row
+from jazzmine.records.rows import Row, row_id
 
-__all__ = ["delete_in_steps", "prune_in_steps", "step"]
+__all__ = ["delete_in_steps", "erase_conversations", "prune_in_steps", "step"]
 
 # How many conversations are chosen at a time to be pruned.
 _OLD_AT_ONCE = 50
@@ -56,12 +57,39 @@ async def delete_in_steps(
         require_open()
 
 
+async def erase_conversations(
+    backend: MessageBackend, user_id: str, require_open: Callable[[], None]
+) -> Erasure:
+    """Delete the conversations that a user has now, with everything in them; return the counts.
+
+    The user's messages and traces in other users' conversations stay.
+
+    Args:
+        backend: where they are.
+        user_id: whose conversations.
+        require_open: raises if the store was closed meanwhile.
+    """
+    total = DeletedCounts()
+    rows = await backend.list_conversations(ConversationPage("user_id", user_id, {}, None, None))
+    for conversation_id in map(row_id, rows):
+        async with step():
+            messages = await backend.count_messages([conversation_id])
+            traces = await backend.list_conversation_traces(conversation_id)
+            if await backend.delete_conversation(conversation_id):
+                counts = DeletedCounts(1, messages.get(conversation_id, 0), len(traces))
+                total = total.plus(counts)
+        require_open()
+    await backend.purge()
+    return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
+
+
 async def prune_in_steps(
     backend: MessageBackend,
     before: int,
     limit: int,
     choose: Callable[[Sequence[Row]], Sequence[Row]],
     require_open: Callable[[], None],
+    user_id: str | None,
 ) -> int:
     """Delete old conversations, and return how many.
 
@@ -71,9 +99,10 @@ async def prune_in_steps(
         limit: how many at most.
         choose: returns those of some rows whose conversations may be deleted.
         require_open: raises if the store was closed meanwhile.
+        user_id: whose conversations; None is anybody's.
     """
     pruned = 0
-    async for rows in backend.iter_old(before, _OLD_AT_ONCE):
+    async for rows in backend.iter_old(before, _OLD_AT_ONCE, user_id):
         left = choose(rows)
         while left and pruned < limit:
             chosen = left[: limit - pruned]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from jazzmine._async.clients.sqlite import SQLiteClient
 from jazzmine._async.message_store.sqlite import SQLiteBackend
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.views.seal import sealed_messages
 from jazzmine.backends.json.database import JSONDatabase
 from jazzmine.config import JSONStoreConfig
+from jazzmine.encryption.codecs import record_codec
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["JSONMessageStore"]
@@ -35,4 +35,4 @@ class JSONMessageStore(MessageStore):
         JSONStoreConfig.require(config)
         database = JSONDatabase(str(config.path), config.fsync, config.lock_timeout)
         backend = JSONBackend(SQLiteClient(database), config.search_language)
-        super().__init__(sealed_messages(backend, config))
+        super().__init__(backend, record_codec(config))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from jazzmine._async.clients.sqlite import SQLiteClient
 from jazzmine._async.message_store.sqlite import SQLiteBackend
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.views.seal import sealed_messages
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.config import MemoryMessagesConfig
+from jazzmine.encryption.codecs import record_codec
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["InMemoryMessageStore"]
@@ -32,4 +32,4 @@ class InMemoryMessageStore(MessageStore):
         backend = MemoryBackend(
             SQLiteClient(MemoryDatabase(MESSAGE_TABLES)), config.search_language
         )
-        super().__init__(sealed_messages(backend, config))
+        super().__init__(backend, record_codec(config))

@@ -15,7 +15,6 @@ from jazzmine._async.message_store.backend import (
 from jazzmine._async.message_store.building import built
 from jazzmine._async.message_store.searching import run_analysis, settle_search
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.views.seal import sealed_messages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
 from jazzmine.backends.postgres import word_index as words
@@ -37,6 +36,7 @@ from jazzmine.backends.postgres.rows import (
 from jazzmine.backends.postgres.schema import MESSAGE_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
+from jazzmine.encryption.codecs import record_codec
 from jazzmine.errors import (
     ConfigurationError,
     ConflictError,
@@ -85,7 +85,7 @@ class PostgresMessageStore(MessageStore):
     def __init__(self, config: PostgresConfig, client: PostgresClient | None = None) -> None:
         PostgresConfig.require(config)
         client = client or new_client(config, MESSAGE_TABLES)
-        super().__init__(sealed_messages(PostgresBackend(config, client), config))
+        super().__init__(PostgresBackend(config, client), record_codec(config))
 
 
 class PostgresBackend(MessageBackend):
@@ -162,7 +162,9 @@ class PostgresBackend(MessageBackend):
         records = {table: each for table, each in given.items() if each}
         if records:
             parameters = await built(store_parameters, records, messages, self._analyser)
-            await self._client.run(sql.store(frozenset(records)), parameters)
+            # Policies of row-level security see what statements before have stored.
+            first, *rest = ((sql.STORE[table], parameters) for table in records)
+            await self._client.run(*first, then=rest)
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
@@ -214,9 +216,9 @@ class PostgresBackend(MessageBackend):
 
     async def append(self, given: Append) -> int | Refusal:
         parameters = await built(append_parameters, given, given.messages, self._analyser)
-        statement = sql.append(given.trace is not None)
+        then = [(sql.TRACE_APPENDED, parameters)] if given.trace is not None else []
         while True:
-            rows = await self._client.run(statement, parameters)
+            rows = await self._client.run(sql.APPEND, parameters, then=then)
             is_fine, last_timestamp, is_known, newest, count, is_replaced = rows[0]
             if is_fine:
                 return int(last_timestamp)
@@ -366,15 +368,10 @@ class PostgresBackend(MessageBackend):
         parameters = {**parameters, **_page("", page.limit, page.after)}
         return page_of(await self._client.run(statement, parameters, prepare=prepare), page.after)
 
-    async def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         from jazzmine.backends.postgres.errors import is_out_of_range
 
         conditions, parameters = filter_parameters(where)
-        if conversation_ids is not None:
-            conditions.append("conversation_ids")
-            parameters["conversation_ids"] = [to_text(each) for each in conversation_ids]
         statement = trace_sql.summarize(conditions, by)
         try:
             rows = await self._client.run(statement, parameters, prepare=False)

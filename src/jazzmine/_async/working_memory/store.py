@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from jazzmine._async.background import Periodic
 from jazzmine._async.operation import operation
 from jazzmine._async.store import Store
-from jazzmine._async.views.scope_memory import ScopedUpdates
 from jazzmine._async.working_memory.backend import Stored, WorkingMemoryBackend
 from jazzmine._async.working_memory.calls import Block, Change, Decide
 from jazzmine._async.working_memory.updates import Updates
@@ -32,13 +31,12 @@ from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
-from jazzmine.records.seen import require_own
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import STRICT, WorkingMemory
 from jazzmine.tracing import call_span
 
-__all__ = ["WorkingMemoryStore"]
+__all__ = ["WorkingMemoryStore", "no_working_memory"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -103,8 +101,26 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         store: WorkingMemoryStore = new_working_memory(working_memory_config(config))
         return await store._initialized()
 
-    def _limit_to(self, user_id: str) -> None:
-        self._updates = ScopedUpdates(self._updates, user_id)
+    def scoped(self, *, user_id: str) -> WorkingMemoryStore:
+        """Return a store that sees and changes this user's working memories alone.
+
+        It uses the same connections, and closing it closes nothing else; make one for each request.
+        Another user's working memory has the same results as one that is not stored.
+
+        Args:
+            user_id: whose working memories.
+
+        Raises:
+            ScopeError: this store is scoped to another user.
+        """
+        from jazzmine._async.working_memory.scoped import ScopedWorkingMemoryStore
+
+        return ScopedWorkingMemoryStore(self, require_id("user_id", user_id))
+
+    async def _owner(self, conversation_id: str) -> str | None:
+        """Return whose the stored working memory is, which is not decrypted; None for none."""
+        stored = await self.backend.load(conversation_id, self._deadline())
+        return stored.owner if stored.marks else None
 
     # Whole working memories
 
@@ -131,7 +147,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             require_id("agent_id", agent_id),
             revision=1,
         )
-        require_own(self._viewer, user_id)
         stored = await self._updates.load(conversation_id, renew=True)
         if stored.data is None:
             stored, change = await self._updates.change(
@@ -158,7 +173,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             StaleWorkingMemoryError: the stored one was saved, deleted or made anew since.
         """
         saved = with_class(checked_copy(wm, WorkingMemory, "wm"), self.memory_type)
-        require_own(self._viewer, saved.user_id)
         saved.derive_statuses()
         read_mark = (saved.version_token or "?") if saved.revision else ""
         set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
@@ -196,7 +210,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         restored = with_class(checked_copy(snapshot, WorkingMemory, "snapshot"), self.memory_type)
         if restored.conversation_id != conversation_id:
             raise ValueError(f"the snapshot is of conversation {restored.conversation_id!r}")
-        require_own(self._viewer, restored.user_id)
         known = self._updates.known(conversation_id)
         read = await self._updates.load(conversation_id) if known is None else known
         restored.derive_statuses()
@@ -236,7 +249,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             How many were deleted.
         """
         owner = require_id("user_id", user_id)
-        require_own(self._viewer, owner)
 
         def decide(stored: Stored) -> Change | None:
             return Change(None) if stored.marks and stored.user_id == owner else None
@@ -263,8 +275,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             require_id("from_user_id", from_user_id),
             require_id("to_user_id", to_user_id),
         )
-        require_own(self._viewer, owner)
-        require_own(self._viewer, new_owner)
 
         def decide(stored: Stored) -> Change | None:
             if not isinstance(stored.data, WorkingMemory) or stored.data.user_id != owner:
@@ -286,10 +296,11 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         return changed
 
     @operation("working_memories")
-    async def active_count(self) -> int:
-        """Return how many conversations have a working memory."""
-        if self._viewer is not None:
-            return len(await self.backend.conversations(self._deadline(), self._viewer))
+    async def active_count(self, *, user_id: str | None = None) -> int:
+        """Return how many conversations have a working memory, of a user or of anybody."""
+        if user_id is not None:
+            owner = require_id("user_id", user_id)
+            return len(await self.backend.conversations(self._deadline(), owner))
         return await self.backend.count(self._deadline())
 
     # Several changes at once
@@ -609,10 +620,15 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
 def _found(conversation_id: str, stored: Stored) -> WorkingMemory:
     if not isinstance(stored.data, WorkingMemory):
-        raise NotFoundError(
-            f"conversation {conversation_id!r} has no working memory; get_or_create() makes one"
-        )
+        raise no_working_memory(conversation_id)
     return stored.data
+
+
+def no_working_memory(conversation_id: str) -> NotFoundError:
+    """Return the error for a conversation without a working memory."""
+    return NotFoundError(
+        f"conversation {conversation_id!r} has no working memory; get_or_create() makes one"
+    )
 
 
 def _copied(stored: Stored) -> WorkingMemory | None:

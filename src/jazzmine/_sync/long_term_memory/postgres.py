@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from jazzmine._sync.clients.postgres import new_client
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
-from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEM_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
+from jazzmine.encryption.codecs import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -47,7 +47,7 @@ class PostgresLongTermMemoryStore(LongTermMemoryStore):
     ) -> None:
         PostgresConfig.require(config)
         backend = PostgresItemBackend(client or new_client(config, ITEM_TABLES))
-        super().__init__(sealed_items(backend, config), embed)
+        super().__init__(backend, embed, item_codec(config))
 
 
 class PostgresItemBackend(ItemBackend):
@@ -114,9 +114,11 @@ class PostgresItemBackend(ItemBackend):
         prepare = False if query.where else None
         return items.item_rows(self._client.run(statement, parameters, prepare=prepare))
 
-    def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         """Return namespaces that have items."""
-        statement, parameters = items.namespaces_page(prefix, first, limit)
+        statement, parameters = items.namespaces_page(prefix, first, limit, user_id)
         return [from_text(row[0]) for row in self._client.run(statement, parameters)]
 
     def erase(self, user_id: str, limit: int) -> int:
@@ -129,6 +131,7 @@ class PostgresItemBackend(ItemBackend):
         parameters = {"old": to_text(from_id), "new": to_text(to_id)}
         return len(self._client.run(items.MOVE_USER, parameters))
 
-    def prune(self, limit: int) -> int:
+    def prune(self, limit: int, user_id: str | None = None) -> int:
         """Delete some of the expired items."""
-        return len(self._client.run(items.PRUNE, {"limit": limit}))
+        parameters = {"limit": limit, "user": user_id and to_text(user_id)}
+        return len(self._client.run(items.PRUNE, parameters))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,12 +10,14 @@ from itertools import islice
 from typing import Any, Literal
 
 from jazzmine._sync.long_term_memory.backend import ItemBackend
+from jazzmine._sync.long_term_memory.encrypted import decrypted, matching
 from jazzmine._sync.message_store.deletion import step
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
 from jazzmine._compat.sync_concurrency import run_given
 from jazzmine.deadline import begin_call
-from jazzmine.errors import ConflictError
+from jazzmine.encryption.items import ItemCodec
+from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.records.arguments import (
     require_count,
     require_id,
@@ -32,7 +35,6 @@ from jazzmine.records.item_paths import (
     namespace_path,
     path_of,
     split_namespace,
-    split_path,
 )
 from jazzmine.records.item_rows import (
     Cursor,
@@ -40,15 +42,17 @@ from jazzmine.records.item_rows import (
     ItemConflict,
     ItemDecoder,
     ItemQuery,
+    ItemRow,
     Order,
+    Reads,
     Renewal,
     Stored,
     cursor_of,
+    item_conflict,
     path_text,
 )
 from jazzmine.records.items import DeleteItem, FoundItem, MemoryItem, PutItem
 from jazzmine.records.log import ANY, AnyMessage
-from jazzmine.records.seen import require_own
 from jazzmine.search.ranking import ranked_by_words, text_of
 from jazzmine.search.vectors import Embed, Ranking, fused, packed_vectors, ranked_by_vector
 
@@ -56,6 +60,8 @@ __all__ = ["LongTermMemoryStore"]
 
 # Among how many items, the newest ones, a search looks for words.
 _SEARCHED = 2_000
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 # How many vectors, namespaces or expired items are read or deleted at a time.
 _AT_ONCE = 1_000
@@ -82,16 +88,21 @@ class LongTermMemoryStore(Store[ItemBackend]):
         backend: where the items are kept.
         embed: returns a vector for each of some texts; it may be slow, and runs in a thread where
             it would block. Items are then searched by their vectors as well.
+        codec: encrypts the items; None in a store without keys.
     """
 
     scope = "jazzmine.long_term_memory"
 
-    def __init__(self, backend: ItemBackend, embed: Embed | None = None) -> None:
+    def __init__(
+        self, backend: ItemBackend, embed: Embed | None = None, codec: ItemCodec | None = None
+    ) -> None:
         if embed is not None and not callable(embed):
             raise TypeError(f"embed must be callable, not {type(embed).__name__}")
         super().__init__(backend)
         self.embed: Embed | None = embed
+        self.codec: ItemCodec | None = codec
         self._decoder = ItemDecoder()
+        self._warned: set[str] = set()
 
     @classmethod
     def initialize(
@@ -122,8 +133,30 @@ class LongTermMemoryStore(Store[ItemBackend]):
         store: LongTermMemoryStore = new_long_term_memory(long_term_memory_config(config), embed)
         return store._initialized()
 
-    def _limit_to(self, user_id: str) -> None:
-        self.backend: ItemBackend = self.backend.limited_to(user_id)
+    def _opened(self) -> None:
+        if self.codec is not None:
+            query = ItemQuery(order="updated", reads="values")
+            rows = self.backend.list_items(query, SAMPLED, None)
+            read = self.codec.decrypted
+            require_right_keys(
+                self.codec.keyring, rows, self.codec.key_id, lambda row: read([row], "values")
+            )
+
+    def scoped(self, *, user_id: str) -> LongTermMemoryStore:
+        """Return a store that sees and changes this user's items alone.
+
+        It uses the same connections, and closing it closes nothing else; make one for each request.
+        Items of other users have the same results as items that are not stored.
+
+        Args:
+            user_id: whose items.
+
+        Raises:
+            ScopeError: this store is scoped to another user.
+        """
+        from jazzmine._sync.long_term_memory.scoped import ScopedLongTermMemoryStore
+
+        return ScopedLongTermMemoryStore(self, require_id("user_id", user_id))
 
     # One item, or several
 
@@ -131,7 +164,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
     def get(self, namespace: Sequence[str], key: str) -> MemoryItem | None:
         """Return the item, or None."""
         path = path_of(require_namespace("namespace", namespace), require_id("key", key))
-        rows = self.backend.get_items([path])
+        rows = self._decrypted(self.backend.get_items([path]))
         return self._decoder.item(rows[0]) if rows else None
 
     @operation("items")
@@ -222,8 +255,6 @@ class LongTermMemoryStore(Store[ItemBackend]):
             ValueError: one item is given twice.
         """
         records = [snapshot(item, MemoryItem).record for item in items]
-        for record in records:
-            require_own(self._viewer, record.user_id)
         renewals = [
             Renewal(path_of(record.namespace, record.key), record.revision, record.expires_at)
             for record in records
@@ -270,7 +301,6 @@ class LongTermMemoryStore(Store[ItemBackend]):
             order=require_order(order),
             reads="items" if with_data else "values",
         )
-        require_own(self._viewer, query.user_id)
         size = None if limit is None else require_count("limit", limit)
         cursor = None
         if after is not None:
@@ -283,7 +313,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         while True:
             # Further items take the place of those that cannot be read.
             wanted = None if size is None else size - len(items)
-            rows = self.backend.list_items(query, wanted, cursor)
+            rows = self._rows(query, wanted, cursor)
             items += self._decoder.items(rows)
             if len(items) == size or len(rows) != wanted:
                 return items
@@ -296,6 +326,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         *,
         suffix: Sequence[str] = (),
         max_depth: int | None = None,
+        user_id: str | None = None,
         limit: int | None = None,
         after: Sequence[str] | None = None,
     ) -> list[tuple[str, ...]]:
@@ -305,6 +336,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
             prefix: their first parts.
             suffix: their last parts.
             max_depth: longer ones are cut off to so many parts, and returned once.
+            user_id: only those with items of a user.
             limit: how many at most; None is no limit.
             after: the last namespace of the page before.
         """
@@ -312,6 +344,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         ending = require_namespace("suffix", suffix, 0)
         depth = None if max_depth is None else require_count("max_depth", max_depth, 1)
         size = None if limit is None else require_count("limit", limit)
+        user = None if user_id is None else require_id("user_id", user_id)
         first = below
         if after is not None:
             last = namespace_path(require_namespace("after", after))
@@ -321,7 +354,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         # If some are left out, a page is larger than what is still wanted.
         count = _AT_ONCE if size is None or ending or depth else min(size, _AT_ONCE)
         while size is None or len(namespaces) < size:
-            found = self.backend.list_namespaces(below, first, count)
+            found = self.backend.list_namespaces(below, first, count, user)
             for namespace in map(split_namespace, found):
                 if namespace[len(namespace) - len(ending) :] == ending:
                     namespaces[namespace[:depth]] = None
@@ -337,6 +370,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         *,
         prefix: Sequence[str] = (),
         where: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
         by: Literal["words", "vectors"] | None = None,
         limit: int = 20,
     ) -> list[FoundItem]:
@@ -350,6 +384,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
             query: words.
             prefix: as in `list_items`.
             where: as in `list_items`.
+            user_id: as in `list_items`.
             by: "words" or "vectors"; by default words, and in a store with `embed` both, whose
                 rankings make one by reciprocal ranks.
             limit: how many at most.
@@ -361,6 +396,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         wanted = ItemQuery(
             prefix=namespace_path(require_namespace("prefix", prefix, 0)),
             where=require_metadata("where", where),
+            user_id=None if user_id is None else require_id("user_id", user_id),
         )
         size = require_count("limit", limit)
         if by not in (None, "words", "vectors"):
@@ -372,7 +408,9 @@ class LongTermMemoryStore(Store[ItemBackend]):
         rankings: list[Ranking] = []
         if by != "vectors":
             newest = replace(wanted, order="updated", reads="values")
-            rows = self.backend.list_items(newest, _SEARCHED, None)
+            rows = self._rows(newest, _SEARCHED, None)
+            if len(rows) == _SEARCHED:
+                self._warn("a search for words was among the %d newest items alone", _SEARCHED)
             texts = {path_text(row): text_of(self._decoder.value(row)) for row in rows}
             rankings.append(ranked_by_words(text, texts))
         if by != "words" and self.embed is not None:
@@ -400,7 +438,6 @@ class LongTermMemoryStore(Store[ItemBackend]):
             How many were deleted.
         """
         owner = require_id("user_id", user_id)
-        require_own(self._viewer, owner)
         limit = self.backend.deleted_at_once
         erased, count = 0, limit
         while count >= limit:
@@ -426,26 +463,26 @@ class LongTermMemoryStore(Store[ItemBackend]):
         """
         source = require_id("from_user_id", from_user_id)
         target = require_id("to_user_id", to_user_id)
-        require_own(self._viewer, source)
-        require_own(self._viewer, target)
         return 0 if source == target else self.backend.move_user(source, target)
 
     @operation("items")
-    def prune_expired(self, limit: int = 1000) -> int:
+    def prune_expired(self, limit: int = 1000, *, user_id: str | None = None) -> int:
         """Delete expired items, those first that have expired first.
 
         Args:
             limit: how many at most.
+            user_id: only those of a user.
 
         Returns:
             How many were deleted.
         """
+        user = None if user_id is None else require_id("user_id", user_id)
         wanted = require_count("limit", limit)
         pruned = 0
         while pruned < wanted:
             chosen = min(wanted - pruned, self.backend.deleted_at_once)
             with step():
-                count = self.backend.prune(chosen)
+                count = self.backend.prune(chosen, user)
             pruned += count
             if count < chosen:
                 break
@@ -455,21 +492,40 @@ class LongTermMemoryStore(Store[ItemBackend]):
     # What several methods do
 
     def _items_at(self, paths: Sequence[str]) -> dict[str, MemoryItem]:
-        rows = self.backend.get_items(list(dict.fromkeys(paths)))
+        rows = self._decrypted(self.backend.get_items(list(dict.fromkeys(paths))))
         items = self._decoder.items(rows)
         return {path_of(item.namespace, item.key): item for item in items}
 
+    def _rows(
+        self, query: ItemQuery, limit: int | None, after: Cursor | None
+    ) -> Sequence[ItemRow]:
+        """Return a page of items, decrypted."""
+        if self.codec is not None and query.where:
+            return matching(self.backend, self.codec, query, query.where, limit, after)
+        rows = self.backend.list_items(query, limit, after)
+        return self._decrypted(rows, query.reads)
+
+    def _decrypted(
+        self, rows: Sequence[ItemRow], reads: Reads = "items"
+    ) -> Sequence[ItemRow]:
+        return rows if self.codec is None else decrypted(self.codec, rows, reads)
+
+    def _encoded(self, change: ItemChange) -> ItemChange:
+        """Return a change as it is stored."""
+        return change if self.codec is None else self.codec.encrypted(change)
+
     def _apply(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
-        prepared = [_prepared(change, self._viewer) for change in changes]
+        prepared = [_prepared(change) for change in changes]
         if len({change.path for change in prepared}) < len(prepared):
             raise ValueError("two changes are of one item; nothing was changed")
         if not prepared:
             return []
         if self.embed is not None:
             prepared = self._with_vectors(changes, prepared)
-        outcomes = self.backend.apply(prepared)
+        outcomes = self.backend.apply(list(map(self._encoded, prepared)))
         if isinstance(outcomes, ItemConflict):
-            raise _conflict(prepared[outcomes.index], outcomes.revision)
+            conflict = prepared[outcomes.index]
+            raise item_conflict(conflict.path, conflict.expected, outcomes.revision)
         return [
             change.item.model_copy(update=outcome._asdict())
             if change.item is not None and isinstance(outcome, Stored)
@@ -495,11 +551,24 @@ class LongTermMemoryStore(Store[ItemBackend]):
         ranking: Ranking = []
         cursor = None
         while True:
-            rows = self.backend.list_items(query, _AT_ONCE, cursor)
-            ranking += ranked_by_vector(wanted, ((path_text(row), row[2]) for row in rows))
+            rows = self._rows(query, _AT_ONCE, cursor)
+            near = ranked_by_vector(wanted, ((path_text(row), row[2]) for row in rows))
+            if len(near) < len(rows):
+                self._warn(
+                    "a search left out %d items: another model made vectors of another"
+                    " length, and they have to be put again",
+                    len(rows) - len(near),
+                )
+            ranking += near
             if len(rows) < _AT_ONCE:
                 return sorted(ranking, key=lambda pair: -pair[1])
             cursor = cursor_of(rows[-1])
+
+    def _warn(self, text: str, count: int) -> None:
+        """Say something once in the life of the store."""
+        if text not in self._warned:
+            self._warned.add(text)
+            logger.warning(text, count)
 
     def _vectors(self, texts: list[str]) -> list[Any]:
         """Return the vector of each text."""
@@ -513,16 +582,10 @@ class LongTermMemoryStore(Store[ItemBackend]):
         return vectors
 
 
-def _prepared(change: PutItem | DeleteItem, viewer: str | None) -> ItemChange:
-    """Return a change with checked values, which no other code refers to.
-
-    An item of no user becomes the viewer's, if there is a viewer.
-    """
+def _prepared(change: PutItem | DeleteItem) -> ItemChange:
+    """Return a change with checked values, which no other code refers to."""
     if isinstance(change, PutItem):
         item = snapshot(change.item, MemoryItem).record
-        require_own(viewer, item.user_id)
-        if viewer is not None:
-            item = item.model_copy(update={"user_id": viewer})
         path = path_of(item.namespace, item.key)
         return ItemChange(path, require_revision(change.expected_revision), item)
     if isinstance(change, DeleteItem):
@@ -541,12 +604,3 @@ def _texts(change: PutItem | DeleteItem) -> list[str]:
     else:
         texts = require_texts("texts", change.texts)
     return [text for text in texts if text]
-
-
-def _conflict(change: ItemChange, found: int | None) -> ConflictError:
-    namespace, key = split_path(change.path)
-    state = "is not stored" if found is None else f"has revision {found}"
-    expected = "none was" if change.expected is None else f"revision {change.expected} was"
-    return ConflictError(
-        f"the item {key!r} of {namespace!r} {state}, where {expected} expected; nothing was changed"
-    )

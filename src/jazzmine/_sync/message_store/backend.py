@@ -49,11 +49,6 @@ class MessageBackend(Backend):
     In a listing, records with equal sort values keep the order in which their ids were first
     stored. With `after`, a page begins after the record with that id; `NotFoundError` is raised if
     that record is not in the listing.
-
-    With a viewer, its reads find only what is in the viewer's conversations, by a condition of each
-    query. Its writes check in their step that what they change is the viewer's, and raise
-    `NotSeenError` if it is not there, or another user's: the two cannot be told apart, also not by
-    waiting for another user's call.
     """
 
     # Writes
@@ -332,9 +327,7 @@ class MessageBackend(Backend):
         """Return a page of the traces that match, in the order of `list_agent_traces`."""
 
     @abstractmethod
-    def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
+    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match, most tokens first, equal ones by key.
 
         Copies (`copied_from`) are left out: what they cost is counted once.
@@ -342,7 +335,6 @@ class MessageBackend(Backend):
         Args:
             where: which traces.
             by: the key of the groups.
-            conversation_ids: of which conversations, if not of all.
         """
 
     @abstractmethod

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine._sync.views.seal import sealed_messages
 from jazzmine.config import MongoDBConfig
+from jazzmine.encryption.codecs import record_codec
 from jazzmine.extras import extra
 
 __all__ = ["MongoDBMessageStore"]
@@ -23,4 +23,4 @@ class MongoDBMessageStore(MessageStore):
         MongoDBConfig.require(config)
         with extra("mongodb", "MongoDB"):
             from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
-        super().__init__(sealed_messages(MongoDBBackend(config), config))
+        super().__init__(MongoDBBackend(config), record_codec(config))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.message_store.deletion import delete_in_steps, prune_in_steps
+from jazzmine._sync.message_store.forking import fork_decrypted
 from jazzmine._sync.message_store.searching import (
     find_best,
     find_newest,
@@ -17,10 +19,12 @@ from jazzmine._sync.message_store.searching import (
 from jazzmine._sync.message_store.window import read_window
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
-from jazzmine._sync.views.scope import ScopedMessages
 from jazzmine._compat.sync_concurrency import Work, run_blocking
 from jazzmine.deadline import begin_call
-from jazzmine.errors import ConflictError, NotFoundError
+from jazzmine.encryption.codecs import NO_SEARCH
+from jazzmine.encryption.records import RecordCodec, require_readable
+from jazzmine.encryption.sampled import SAMPLED, require_right_keys
+from jazzmine.errors import ConfigurationError, ConflictError, NotFoundError
 from jazzmine.records.arguments import (
     require_count,
     require_id,
@@ -34,7 +38,7 @@ from jazzmine.records.arguments import (
     require_usage_key,
 )
 from jazzmine.records.base import Record, RecordKind, Snapshot, snapshot, snapshot_all
-from jazzmine.records.context_window import ContextWindow, estimated_tokens
+from jazzmine.records.context_window import LEAST_TOKENS, ContextWindow, estimated_tokens
 from jazzmine.records.conversation_log import (
     Refusal,
     distinct,
@@ -66,18 +70,24 @@ from jazzmine.records.messages import (
     SearchOrder,
     require_editable,
 )
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.query import SearchScope, parse_query
 from jazzmine.tracing import call_span, count_records
 
 __all__ = ["MessageStore"]
 
+logger: logging.Logger = logging.getLogger(__name__)
+
+# How many messages are read at once to see which have the time of another one.
+_SAME_TIME = 20
+
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyPage = TypeVar("AnyPage", ConversationPage, MessagePage, NewestPage, TracePage)
+KeepRows: TypeAlias = Work[Sequence[Row]]
 
 
 class MessageStore(Store[MessageBackend]):
@@ -102,12 +112,13 @@ class MessageStore(Store[MessageBackend]):
 
     scope = "jazzmine.message_store"
 
-    def __init__(self, backend: MessageBackend) -> None:
+    def __init__(self, backend: MessageBackend, codec: RecordCodec | None = None) -> None:
         super().__init__(backend)
-        repairs = Repairs()
-        self._conversations = RowDecoder(Conversation, repairs)
-        self._messages = RowDecoder(Message, repairs)
-        self._traces = RowDecoder(TurnTrace, repairs)
+        self.codec: RecordCodec | None = codec
+        unreadable = Unreadable()
+        self._conversations = RowDecoder(Conversation, unreadable, codec)
+        self._messages = RowDecoder(Message, unreadable, codec)
+        self._traces = RowDecoder(TurnTrace, unreadable, codec)
 
     @classmethod
     def initialize(
@@ -134,26 +145,64 @@ class MessageStore(Store[MessageBackend]):
         store: MessageStore = new_message_store(message_store_config(config))
         return store._initialized()
 
-    def _limit_to(self, user_id: str) -> None:
-        self.backend: MessageBackend = ScopedMessages(self.backend, user_id)
+    def _opened(self) -> None:
+        if self.codec is None:
+            return
+        if self.backend.search_state() is not None:
+            raise ConfigurationError(NO_SEARCH)
+        self._require_right_keys(self.codec)
+
+    def _require_right_keys(self, codec: RecordCodec) -> None:
+        newest = ConversationPage(None, "", {}, SAMPLED, None)
+        conversations = self.backend.list_conversations(newest)
+        messages: Sequence[Row] = ()
+        if conversations:
+            page = NewestPage(row_id(conversations[0]), "all", SAMPLED, None)
+            messages = self.backend.list_newest(page)
+        kinds: list[tuple[RowDecoder[Any], Sequence[Row]]] = [
+            (self._conversations, conversations),
+            (self._messages, messages),
+        ]
+        require_right_keys(
+            codec.keyring,
+            [(decoder, row) for decoder, rows in kinds for row in rows],
+            lambda one: codec.key_id(one[0].stored_record(one[1])),
+            lambda one: one[0].record(one[1]),
+        )
+
+    def scoped(self, *, user_id: str) -> MessageStore:
+        """Return a store that sees and changes what is in this user's conversations alone.
+
+        It uses the same connections, and closing it closes nothing else; make one for each request.
+        Records of other users have the same results as records that are not stored.
+
+        Args:
+            user_id: whose records.
+
+        Raises:
+            ScopeError: this store is scoped to another user.
+        """
+        from jazzmine._sync.message_store.scoped import ScopedMessageStore
+
+        return ScopedMessageStore(self, require_id("user_id", user_id))
 
     # Conversations
 
     @operation()
     def store_conversation(self, conversation: Conversation) -> None:
         """Store a conversation, in place of the one with the same id if there is one."""
-        self.backend.store(Turn(snapshot(conversation, Conversation)))
+        self.backend.store(Turn(self._encoded(snapshot(conversation, Conversation))))
 
     @operation()
     def update_conversation(self, conversation: Conversation) -> None:
         """Do the same as `store_conversation`."""
-        self.backend.store(Turn(snapshot(conversation, Conversation)))
+        self.backend.store(Turn(self._encoded(snapshot(conversation, Conversation))))
 
     @operation()
     def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
         """Return the stored conversation with the same id; store this one if there is none."""
         given = snapshot(conversation, Conversation)
-        row = self.backend.create_conversation(given)
+        row = self.backend.create_conversation(self._encoded(given))
         return given.record if row is None else self._conversations.record(row)
 
     @operation()
@@ -219,7 +268,7 @@ class MessageStore(Store[MessageBackend]):
             NotFoundError: `after` is no conversation.
         """
         page = ConversationPage(None, "", require_metadata("where", where), limit, after)
-        return self._page(self._conversations, self.backend.list_conversations, page)
+        return self._list_conversations(page)
 
     @operation("conversations")
     def get_conversations_by_user_id(
@@ -245,13 +294,14 @@ class MessageStore(Store[MessageBackend]):
         """
         owner, wanted = require_id("user_id", user_id), require_metadata("where", where)
         page = ConversationPage("user_id", owner, wanted, limit, after)
-        return self._page(self._conversations, self.backend.list_conversations, page)
+        return self._list_conversations(page)
 
     @operation("conversations")
     def get_conversations_by_agent_id(
         self,
         agent_id: str,
         *,
+        user_id: str | None = None,
         where: Mapping[str, Any] | None = None,
         limit: int | None = None,
         after: str | None = None,
@@ -262,6 +312,7 @@ class MessageStore(Store[MessageBackend]):
 
         Args:
             agent_id: whose conversations.
+            user_id: only those with this user.
             where: as in `get_conversations`.
             limit: how many at most; None is no limit.
             after: the id of the last conversation of the page before.
@@ -270,8 +321,21 @@ class MessageStore(Store[MessageBackend]):
             NotFoundError: `after` is no conversation of this agent.
         """
         owner, wanted = require_id("agent_id", agent_id), require_metadata("where", where)
-        page = ConversationPage("agent_id", owner, wanted, limit, after)
-        return self._page(self._conversations, self.backend.list_conversations, page)
+        user = None if user_id is None else require_id("user_id", user_id)
+        page = ConversationPage("agent_id", owner, wanted, limit, after, user)
+        return self._list_conversations(page)
+
+    def _list_conversations(self, page: ConversationPage) -> list[Conversation]:
+        read, where = self.backend.list_conversations, page.where
+        if self.codec is None or not where:
+            return self._page(self._conversations, read, page)
+
+        # The metadata is encrypted: each conversation is read and decrypted.
+        def matches(conversation: Conversation) -> bool:
+            return contains(conversation.metadata, where)
+
+        page = page._replace(where={})
+        return self._page(self._conversations, read, page, matches=matches)
 
     @operation("conversations")
     def delete_conversation(self, conversation_id: str) -> bool:
@@ -289,12 +353,12 @@ class MessageStore(Store[MessageBackend]):
             IntegrityError: its conversation is not stored, or a message with its id is stored in
                 another one.
         """
-        self.backend.store(Turn(messages=[snapshot(message, Message)]))
+        self.backend.store(Turn(messages=[self._encoded(snapshot(message, Message))]))
 
     @operation()
     def update_message(self, message: Message) -> None:
         """Do the same as `store_message`."""
-        self.backend.store(Turn(messages=[snapshot(message, Message)]))
+        self.backend.store(Turn(messages=[self._encoded(snapshot(message, Message))]))
 
     @operation()
     def edit_message(self, message_id: str, **fields: Any) -> Message:
@@ -336,7 +400,7 @@ class MessageStore(Store[MessageBackend]):
         """
         snapshots = distinct(snapshot_all(messages, Message))
         if snapshots:
-            self.backend.store(Turn(messages=snapshots))
+            self.backend.store(Turn(messages=list(map(self._encoded, snapshots))))
 
     @operation("messages")
     def get_message_by_id(self, message_id: str) -> Message | None:
@@ -428,7 +492,7 @@ class MessageStore(Store[MessageBackend]):
             begin_call()  # also where an interrupted call has left when it began
             with call_span(self, "iter_messages", {"conversation_id": conversation_id}) as span:
                 batch = self.backend.next_messages(conversation_id, cursor, size)
-                messages = self._decoded(self._messages, batch.rows)
+                messages = self._decoded(self._messages, batch.rows, conversation_id)
                 count_records(span, "messages", messages)
             for message in messages:
                 yield message
@@ -439,11 +503,15 @@ class MessageStore(Store[MessageBackend]):
 
     @operation("messages")
     def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
-        """Return the `n` newest messages that are not flagged, oldest first."""
+        """Return the `n` newest messages that are not flagged, oldest first.
+
+        A tool's answer and its call are there together or not at all, as in `get_context_window`.
+        """
         owner = require_id("conversation_id", conversation_id)
-        page = NewestPage(owner, "none", require_count("n", n), None)
-        newest = self._page(self._messages, self.backend.list_newest, page)
-        return newest[::-1]
+        count = require_count("n", n)
+        return self._window(
+            owner, lambda: ContextWindow(count, lambda _: 1, least=1, is_even=True), None
+        )
 
     @operation("messages")
     def get_context_window(
@@ -452,43 +520,83 @@ class MessageStore(Store[MessageBackend]):
         *,
         max_tokens: int,
         count_tokens: Callable[[Message], int] | None = None,
+        after: str | None = None,
     ) -> list[Message]:
         """Return the newest messages that are not flagged and fit into a model's window.
 
-        They end where the next older message would not fit. A tool's answer is returned only
-        with its call: the nearest message of an assistant or a colleague before it. A window ends
-        before more than 100 answers in a row, so that its cost follows what it returns.
+        They end where the next older message would not fit: if the newest one alone costs more than
+        the window holds, there is none. The answers of tools are returned with their
+        call: the nearest message before them with their `metadata["tool_call_id"]` in its
+        `metadata["tool_calls"]`; without that id the nearest one of an assistant or a
+        colleague. A call of which an answer is flagged or deleted is left out, and so is an answer
+        without its call. A window ends before more than 100 answers in a row, so that its
+        cost follows what it returns.
 
         Args:
             conversation_id: a conversation; one that is not stored has no messages.
             max_tokens: what the messages may cost together.
             count_tokens: returns the cost of a message; by default a quarter of the UTF-8 bytes
-                of its `enhanced_message`, or of its `original_content` if that is empty.
+                of its `enhanced_message`, or of its `original_content` if that is empty, and of
+                the JSON of its `metadata["tool_calls"]`, and 4.
+            after: the id of the last message that a summary stands for: nothing up to that
+                message is returned.
 
         Returns:
             The messages, oldest first.
+
+        Raises:
+            NotFoundError: `after` is no message of this conversation.
         """
         owner = require_id("conversation_id", conversation_id)
         budget = require_count("max_tokens", max_tokens)
         if count_tokens is not None and not callable(count_tokens):
             raise TypeError(f"count_tokens must be callable, not {type(count_tokens).__name__}")
-        if not budget:
-            return []
+        count = count_tokens or estimated_tokens
+        least = LEAST_TOKENS if count_tokens is None else 0
+        return self._window(
+            owner,
+            lambda: ContextWindow(budget, count, least=least),
+            None if after is None else require_id("after", after),
+        )
 
-        read = self.backend.list_newest
+    def _window(
+        self, conversation_id: str, new_window: Callable[[], ContextWindow], after: str | None
+    ) -> list[Message]:
+        row = None if after is None else self.backend.get_message(after)
+        last = None if row is None else self._messages.record(row)
+        if after is not None and (last is None or last.conversation_id != conversation_id):
+            raise NotFoundError(f"after={after!r} is no message of this conversation")
+        later = set() if last is None else self._of_the_same_time(last)
+
+        def is_within(message: Message) -> bool:
+            if last is None or message.timestamp > last.timestamp:
+                return True
+            return message.id in later
 
         def read_page(calls: bool, size: int, after: str | None) -> list[Message]:
-            page = NewestPage(owner, "calls" if calls else "none", size, after)
-            return self._page(self._messages, read, page)
+            page = NewestPage(conversation_id, "calls" if calls else "none", size, after)
+            return self._page(self._messages, self.backend.list_newest, page)
 
-        window = read_window(
-            read_page, lambda: ContextWindow(budget, count_tokens or estimated_tokens)
-        )
-        return window.messages()
+        return read_window(read_page, new_window, is_within)
+
+    def _of_the_same_time(self, message: Message) -> set[str]:
+        """Return the ids of the messages after one that have its time, too."""
+        later: set[str] = set()
+        page = MessagePage("conversation_id", message.conversation_id, _SAME_TIME, message.id)
+        while True:
+            read = self._page(self._messages, self.backend.list_messages, page)
+            later |= {one.id for one in read if one.timestamp == message.timestamp}
+            if len(read) < _SAME_TIME or read[-1].timestamp > message.timestamp:
+                return later
+            page = page._replace(after=read[-1].id)
 
     @operation("messages")
     def delete_message(self, message_id: str) -> bool:
-        """Delete a message and its trace; return whether it was stored."""
+        """Delete a message and its trace, which sums of usage do not count any more.
+
+        Returns:
+            Whether the message was stored.
+        """
         return self.backend.delete_message(require_id("message_id", message_id))
 
     @operation("messages")
@@ -530,7 +638,8 @@ class MessageStore(Store[MessageBackend]):
                 appended.
             replace_after: the id of a message, or None for all: what stands after it is deleted in
                 the same step, before the messages are appended. So regenerating an answer and
-                editing a question are one call, made after the model has answered.
+                editing a question are one call, made after the model has answered. Traces go
+                with their messages, and sums of usage do not count them any more.
 
         Returns:
             The messages as they are stored.
@@ -554,7 +663,9 @@ class MessageStore(Store[MessageBackend]):
         if not snapshots:
             return []
         ordered = in_order(snapshots)
-        given = Append(owner, ordered, expected_last, of_trace, replace_after)
+        encoded = list(map(self._encoded, ordered))
+        trace_encoded = None if of_trace is None else self._encoded(of_trace)
+        given = Append(owner, encoded, expected_last, trace_encoded, replace_after)
         found = self.backend.append(given)
         if isinstance(found, Refusal):
             records = map(self._messages.record, found.stored)
@@ -568,16 +679,24 @@ class MessageStore(Store[MessageBackend]):
     def pop_message(self, conversation_id: str) -> Message | None:
         """Delete the newest message of a conversation, and its trace; no two calls return one.
 
+        Sums of usage do not count the trace any more.
+
         Returns:
             The message, or None if there is none.
         """
         owner = require_id("conversation_id", conversation_id)
-        row = self.backend.pop(owner, self._messages.record)
-        return None if row is None else self._messages.record(row)
+
+        def check(row: Row) -> Message:
+            return self._messages.record(row, owner)
+
+        row = self.backend.pop(owner, check, checks_all=self.codec is not None)
+        return None if row is None else self._messages.record(row, owner)
 
     @operation("messages")
     def rewind_conversation(self, conversation_id: str, *, after: str | None) -> int:
         """Delete all messages after one of them, and their traces, in one step.
+
+        Sums of usage do not count these traces any more.
 
         Args:
             conversation_id: a conversation; `last_updated_at` is not changed.
@@ -619,7 +738,9 @@ class MessageStore(Store[MessageBackend]):
         copy = snapshot(new_conversation, Conversation)
         fork = Fork(owner, last, copy, fork_salt(copy.record.id))
         try:
-            return self.backend.fork(fork)
+            if self.codec is None:
+                return self.backend.fork(fork)
+            return fork_decrypted(self.backend, self.codec, fork)
         except ConflictError:
             ids = self._ids_of_copy(fork)
             if ids is None:
@@ -650,7 +771,7 @@ class MessageStore(Store[MessageBackend]):
             IntegrityError: its message is not stored, its id belongs to another message, or it
                 names another conversation than its message.
         """
-        self.backend.store(Turn(trace=snapshot(trace, TurnTrace)))
+        self.backend.store(Turn(trace=self._encoded(snapshot(trace, TurnTrace))))
 
     @operation("traces")
     def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
@@ -668,7 +789,8 @@ class MessageStore(Store[MessageBackend]):
     def get_turn_traces_by_conversation_id(self, conversation_id: str) -> list[TurnTrace]:
         """Return a conversation's traces by `turn_number`, ascending."""
         owner = require_id("conversation_id", conversation_id)
-        return self._decoded(self._traces, self.backend.list_conversation_traces(owner))
+        rows = self.backend.list_conversation_traces(owner)
+        return self._decoded(self._traces, rows, owner)
 
     @operation("traces")
     def get_turn_traces_by_agent_id(
@@ -710,7 +832,12 @@ class MessageStore(Store[MessageBackend]):
         snapshots = distinct(snapshot_all(messages, Message))
         of_turn = None if trace is None else snapshot(trace, TurnTrace)
         if given is not None or snapshots or of_turn is not None:
-            self.backend.store(Turn(given, snapshots, of_turn))
+            turn = Turn(
+                None if given is None else self._encoded(given),
+                list(map(self._encoded, snapshots)),
+                None if of_turn is None else self._encoded(of_turn),
+            )
+            self.backend.store(turn)
 
     @operation("traces")
     def find_turn_traces(
@@ -723,8 +850,15 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             NotFoundError: `after` is the id of no trace.
         """
-        page = TracePage(snapshot(where, TraceFilter).record, require_count("limit", limit), after)
-        return self._page(self._traces, self.backend.find_traces, page)
+        wanted = snapshot(where, TraceFilter).record
+        return self._find_traces(wanted, require_count("limit", limit), after)
+
+    def _find_traces(
+        self, where: TraceFilter, limit: int, after: str | None, keep: KeepRows | None = None
+    ) -> list[TurnTrace]:
+        self._require_readable(where)
+        page = TracePage(where, limit, after)
+        return self._page(self._traces, self.backend.find_traces, page, keep)
 
     @operation("summaries")
     def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:
@@ -735,6 +869,7 @@ class MessageStore(Store[MessageBackend]):
             by: "agent", "user", "conversation", "intent", "model" or "day" (UTC).
         """
         wanted = snapshot(where, TraceFilter).record
+        self._require_readable(wanted)
         return self.backend.summarize(wanted, require_usage_key(by))
 
     # Search
@@ -761,8 +896,9 @@ class MessageStore(Store[MessageBackend]):
 
         By relevance, a message needs one of the words; they are ranked by BM25, with the
         frequencies of words in what is searched. A word that half of 100 messages or more have
-        finds nothing by itself. A search reads 2,000 messages at most: if more have one of the
-        words, the newest that have the rarest ones. By time, a message needs all words.
+        finds nothing beside rarer ones. A query without any word (signs and emojis are none) finds
+        nothing, and says so in the log. A search reads 2,000 messages at most: if more have one of
+        the words, the newest that have the rarest ones. By time, a message needs all words.
 
         Args:
             query: words, "quoted phrases", `beginnings*`, and `-words` that must not be there.
@@ -799,6 +935,7 @@ class MessageStore(Store[MessageBackend]):
         analyser = require_search(self.backend)
         wanted = parse_query(text, analyser)
         if not wanted.clauses:
+            logger.warning("a search without any word finds nothing; signs and emojis are no words")
             return []
         if by_time:
             best = find_newest(self.backend, wanted, scope, size, last)
@@ -855,7 +992,12 @@ class MessageStore(Store[MessageBackend]):
 
     @operation("conversations")
     def prune_conversations(
-        self, *, before: int, where: Mapping[str, Any] | None = None, limit: int = 1000
+        self,
+        *,
+        before: int,
+        where: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
+        limit: int = 1000,
     ) -> int:
         """Delete old conversations with everything in them, oldest `last_updated_at` first.
 
@@ -867,6 +1009,7 @@ class MessageStore(Store[MessageBackend]):
                 message with a `timestamp`, of then or later stays.
             where: only those whose `metadata` has these keys with these values, as in
                 `get_conversations`; one whose `metadata` is changed meanwhile stays.
+            user_id: only this user's conversations.
             limit: how many at most.
 
         Returns:
@@ -882,7 +1025,8 @@ class MessageStore(Store[MessageBackend]):
         def choose(rows: Sequence[Row]) -> Sequence[Row]:
             return [row for row in rows if matches(row)] if condition else rows
 
-        return prune_in_steps(self.backend, bound, wanted, choose, self.require_open)
+        user = None if user_id is None else require_id("user_id", user_id)
+        return prune_in_steps(self.backend, bound, wanted, choose, self.require_open, user)
 
     def _edit(
         self,
@@ -902,7 +1046,7 @@ class MessageStore(Store[MessageBackend]):
         def change(row: Row) -> Snapshot[AnyRecord]:
             version = snapshot(edited(decoder.record(row)), record_type)
             versions.append(version.record)
-            return version
+            return self._encoded(version)
 
         if not self.backend.rewrite(kind, [record_id], change):
             raise NotFoundError(f"{record_type.__name__.lower()} {record_id!r} is not stored")
@@ -911,34 +1055,78 @@ class MessageStore(Store[MessageBackend]):
     # How a page is read
 
     def _page(
-        self, decoder: RowDecoder[AnyRecord], hook: Work[Sequence[Row]], page: AnyPage
+        self,
+        decoder: RowDecoder[AnyRecord],
+        hook: Work[Sequence[Row]],
+        page: AnyPage,
+        keep: KeepRows | None = None,
+        matches: Callable[[AnyRecord], bool] | None = None,
     ) -> list[AnyRecord]:
-        """Return a page of readable records: further ones take the place of those that are not.
+        """Return a page of records: further ones take the place of those that are left out.
 
         Args:
             decoder: makes records of the rows.
             hook: reads a page.
             page: which one; its `limit` and `after` are checked here.
+            keep: returns those of some rows that are returned; the others are not decoded.
+            matches: whether a record is returned.
         """
+        of = _conversation_of(page)
+
+        def decoded(rows: Sequence[Row]) -> list[AnyRecord]:
+            kept = rows if keep is None else keep(rows)
+            records = self._decoded(decoder, kept, of)
+            return records if matches is None else list(filter(matches, records))
+
         size = None if page.limit is None else require_count("limit", page.limit)
         last = None if page.after is None else require_id("after", page.after)
         if size == 0 and last is None:
             return []
         rows = hook(page._replace(limit=size, after=last))
-        records, wanted = self._decoded(decoder, rows), size
+        records, wanted = decoded(rows), size
         while size is not None and len(records) < size and len(rows) == wanted:
-            # What cannot be read may go on for long: larger pages, which are decoded in a thread.
+            # What is left out may go on for long: larger pages, which are decoded in a thread.
             if not are_many(rows):
                 wanted *= 2
             rows = hook(page._replace(limit=wanted, after=row_id(rows[-1])))
-            records += self._decoded(decoder, rows)
+            records += decoded(rows)
         return records[:size]
 
     def _decoded(
-        self, decoder: RowDecoder[AnyRecord], rows: Sequence[Row]
+        self,
+        decoder: RowDecoder[AnyRecord],
+        rows: Sequence[Row],
+        conversation_id: str | None = None,
     ) -> list[AnyRecord]:
         if are_many(rows):
             # Parsing them here would keep other calls waiting.
-            records: list[AnyRecord] = run_blocking(decoder.records_in_parts, rows)
+            records: list[AnyRecord] = run_blocking(
+                decoder.records_in_parts, rows, conversation_id
+            )
             return records
-        return decoder.records(rows)
+        return decoder.records(rows, conversation_id)
+
+    # Encryption
+
+    def _decoder_of(self, kind: RecordKind) -> RowDecoder[Any]:
+        """Return what makes records of the rows of a kind."""
+        if kind == "conversations":
+            return self._conversations
+        return self._messages if kind == "messages" else self._traces
+
+    def _encoded(self, given: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
+        """Return a record as it is stored."""
+        return given if self.codec is None else self.codec.encrypted(given)
+
+    def _require_readable(self, where: TraceFilter) -> None:
+        if self.codec is not None:
+            require_readable(where)
+
+
+def _conversation_of(page: object) -> str | None:
+    """Return the conversation whose messages a page has, if it is one."""
+    if isinstance(page, NewestPage):
+        return page.conversation_id
+    if isinstance(page, MessagePage) and page.by == "conversation_id":
+        return page.owner
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import takewhile
 
 from jazzmine._compat.sync_concurrency import Work
 from jazzmine.errors import NotFoundError
@@ -15,31 +16,38 @@ __all__ = ["read_window"]
 def read_window(
     read_page: Work[list[Message]],
     new_window: Callable[[], ContextWindow],
-) -> ContextWindow:
-    """Return a window that is full, or has all messages of its conversation.
+    is_within: Callable[[Message], bool],
+) -> list[Message]:
+    """Return the messages of a window that is full, or has all messages of its conversation.
 
     Args:
         read_page: returns a page of messages that are not flagged, newest first, with the flagged
             ones of assistants and colleagues or without; it takes whether they are wanted, the
             size of the page, and the id of the last message of the page before.
         new_window: makes an empty window.
+        is_within: whether a message is one of those that the window may have, the newest ones.
     """
     while True:
         window = new_window()
         try:
-            _fill(window, read_page)
+            _fill(window, read_page, is_within)
         except NotFoundError:
             # The last message of a page was deleted meanwhile: it has to be read anew.
             continue
-        return window
+        return window.messages()
 
 
-def _fill(window: ContextWindow, read_page: Work[list[Message]]) -> None:
+def _fill(
+    window: ContextWindow,
+    read_page: Work[list[Message]],
+    is_within: Callable[[Message], bool],
+) -> None:
     after: str | None = None
     calls = True
     while not window.is_full:
         size = window.page_size
-        page = read_page(calls, size, after)
+        read = read_page(calls, size, after)
+        page = list(takewhile(is_within, read))
         is_last = len(page) < size
         if not calls:
             # The call of a tool's answer may be one of the flagged messages, so they are read

@@ -99,20 +99,14 @@ class Updates:
 
     # Reads and changes
 
-    def load(
-        self, conversation_id: str, *, renew: bool = False, viewer: str | None = None
-    ) -> Stored:
+    def load(self, conversation_id: str, *, renew: bool = False) -> Stored:
         """Return what is stored, with a working memory that must not be changed; wait for no call.
 
         Args:
             renew: whether its time to live starts anew.
-            viewer: the user who may see it; of another user's nothing but `user_id` is returned,
-                and it is not parsed. None is anybody.
         """
         deadline = call_deadline(self._config.timeout)
         stored = self._backend.load(conversation_id, deadline, renew=renew)
-        if viewer is not None and stored.marks and stored.owner != viewer:
-            return Stored(user_id=stored.owner)
         return self._remembered(conversation_id, stored)
 
     def known(self, conversation_id: str) -> Stored | None:

@@ -10,23 +10,15 @@ from threading import Lock
 from typing import Any
 
 from jazzmine.adapters._encoding import readable
-from jazzmine.adapters._items import text_of
+from jazzmine.adapters._items import Described, described, role_of, text_of
 from jazzmine.adapters._recorder import RunRecorder, append_with_traces
 from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
 from jazzmine.errors import IntegrityError
+from jazzmine.records.log import AnyMessage
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.traces import TurnTrace
 
 __all__ = ["Projection", "message_id"]
-
-_ROLES = {
-    "human": MessageRole.USER,
-    "user": MessageRole.USER,
-    "system": MessageRole.SYSTEM,
-    "developer": MessageRole.SYSTEM,
-    "tool": MessageRole.TOOL,
-    "function": MessageRole.TOOL,
-}
 
 # Of how many parts of states it is known that their messages are stored.
 _KNOWN = 10_000
@@ -79,6 +71,8 @@ class Projection:
                 if (thread, name) not in self._known:
                     for index, content in enumerate(part, first):
                         message = _message(thread, user_id, index, content)
+                        if run is not None and getattr(content, "tool_call_id", None):
+                            run.answer_tool_call(content.tool_call_id, content.content)
                         said[message.id] = message  # the last of one id, in the place of the first
                 first += len(part)
             if said:
@@ -126,8 +120,8 @@ class Projection:
             await self._messages.store_messages(edited)
 
     async def _append(self, thread: str, new: Sequence[Message], run: RunRecorder | None) -> None:
-        async def append(trace: TurnTrace | None) -> None:
-            await self._messages.append_messages(thread, new, trace=trace)
+        async def append(trace: TurnTrace | None, last: str | AnyMessage | None) -> None:
+            await self._messages.append_messages(thread, new, expected_last=last, trace=trace)
 
         await append_with_traces(self._messages, [] if run is None else [(run, new)], append)
 
@@ -151,26 +145,31 @@ def _content(message: Message) -> dict[str, Any]:
 
 def _message(thread: str, user_id: str, index: int, said: Any) -> Message:
     fields = said if isinstance(said, dict) else vars(said) if hasattr(said, "__dict__") else {}
-    kind = fields.get("type") or fields.get("role")
-    content = fields.get("content", said if isinstance(said, str) else None)
-    calls = [
-        call["name"]
-        for call in fields.get("tool_calls") or []
-        if isinstance(call, dict) and "name" in call
-    ]
-    text = readable(text_of(content))
+    if isinstance(said, tuple) and len(said) == 2:
+        fields = {"role": said[0], "content": said[1]}
+    about = described(_described, fields or {"content": said})
     own_id = fields.get("id")
     if not own_id:
         # A state without the reducer of messages gives them no ids.
-        own_id = f"{index}:{blake2b(f'{kind}:{text}'.encode(), digest_size=8).hexdigest()}"
+        text = f"{fields.get('type') or fields.get('role')}:{about.text}"
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        own_id = f"{index}:{digest}"
     return Message(
         id=message_id(thread, str(own_id)),
         conversation_id=thread,
         user_id=user_id,
-        role=_ROLES.get(str(kind), MessageRole.ASSISTANT),
-        original_content=text,
-        invoked_tools=[readable(str(name)) for name in calls] or None,
+        role=about.role,
+        original_content=readable(about.text),
+        invoked_tools=[readable(name) for name in about.tools] or None,
     )
+
+
+def _described(fields: dict[str, Any]) -> Described:
+    # A message of a chat, and an item of the Responses API, say in `role` whose it is.
+    role = role_of(fields.get("role")) or role_of(fields.get("type"))
+    calls = fields.get("tool_calls") or []
+    tools = [str(call["name"]) for call in calls if isinstance(call, dict) and "name" in call]
+    return Described(role or MessageRole.ASSISTANT, text_of(fields.get("content")), tools)
 
 
 def message_id(thread: str, own_id: str) -> str:

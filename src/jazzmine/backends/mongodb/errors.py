@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -63,7 +64,8 @@ def is_duplicate(error: BaseException | None) -> bool:
 
 def is_refused(errors: Iterable[Exception | None]) -> bool:
     """Return whether each of some servers has refused a connection, given its last error."""
-    return all(error and isinstance(error.__cause__, ConnectionRefusedError) for error in errors)
+    # The driver keeps the text of the error of the socket: "[Errno 111] Connection refused".
+    return all(f" {errno.ECONNREFUSED}]" in str(error) for error in errors)
 
 
 def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception:

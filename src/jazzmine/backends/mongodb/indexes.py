@@ -21,7 +21,7 @@ CONVERSATIONS = "conversations"
 MESSAGES = "messages"
 TRACES = "turn_traces"
 
-# Options without influence on the content of an index; jazzmine 0.1 set `background`.
+# Options without influence on the content of an index.
 _WITHOUT_EFFECT = frozenset({"v", "key", "name", "ns", "background", "unique", "sparse"})
 # Options that make two indexes of the same fields two, besides `unique` and `sparse`.
 _DISTINGUISHING = frozenset({"partialFilterExpression", "collation"})

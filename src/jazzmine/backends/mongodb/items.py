@@ -167,9 +167,14 @@ def live(at: int | None = None) -> Document:
     return {"$or": [{"expires_at": {"$exists": False}}, is_later]}
 
 
-def expired() -> Document:
-    """Return the query for the items that have expired."""
-    return {"expires_at": {"$exists": True}, "$expr": {"$lte": ["$expires_at", _NOW]}}
+def expired(user_id: str | None) -> Document:
+    """Return the query for the items that have expired; of a user, if one is given."""
+    expired = {"expires_at": {"$exists": True}, "$expr": {"$lte": ["$expires_at", _NOW]}}
+    return {**expired, **_of_user(user_id)}
+
+
+def _of_user(user_id: str | None) -> Document:
+    return {} if user_id is None else {"user_id": {"$eq": user_id}}
 
 
 def is_live(document: Document | None, now: int) -> bool:
@@ -208,13 +213,13 @@ def projection(query: ItemQuery) -> dict[str, int]:
     return dict.fromkeys(left_out[query.reads].split(), 0)
 
 
-def namespaces_pipeline(prefix: str, first: str, limit: int) -> list[Any]:
+def namespaces_pipeline(prefix: str, first: str, limit: int, user_id: str | None) -> list[Any]:
     """Return the pipeline for the namespaces that have items, from `first` on."""
     bounds = {"$gte": first, "$lt": end_of(prefix)} if prefix else {"$gte": first}
     separator = {"$indexOfBytes": ["$id", "\x01\x01"]}
     namespace = {"$substrBytes": ["$id", 0, {"$add": [separator, 1]}]}
     return [
-        {"$match": {"$and": [{"id": bounds}, live()]}},
+        {"$match": {"$and": [{"id": bounds, **_of_user(user_id)}, live()]}},
         {"$group": {"_id": namespace}},
         {"$sort": {"_id": 1}},
         {"$limit": limit},

@@ -30,9 +30,9 @@ __all__ = [
     "Listing",
     "among",
     "count_by_conversation",
-    "duplicates",
     "equal",
     "flag",
+    "missing_owners",
     "older_than",
     "other_traces",
     "owned_by",
@@ -92,12 +92,19 @@ def count_by_conversation(query: Document) -> list[Document]:
     return [{"$match": query}, {"$project": {"_id": 0, "conversation_id": 1}}, {"$group": group}]
 
 
-def duplicates(field: str) -> list[Document]:
-    """Build the pipeline that finds a value which several documents have in a field, if any."""
+def missing_owners(field: str, owners: str) -> list[Document]:
+    """Build the pipeline that finds the owners of documents that are not stored.
+
+    Args:
+        field: the field that has the owner's id.
+        owners: the collection of the owners.
+    """
+    owner = {"from": owners, "localField": "_id", "foreignField": "id", "as": "owner"}
     return [
-        {"$group": {"_id": f"${field}", "count": {"$sum": 1}}},
-        {"$match": {"count": {"$gt": 1}}},
-        {"$limit": 1},
+        {"$group": {"_id": f"${field}"}},
+        {"$lookup": owner},
+        {"$match": {"owner": []}},
+        {"$project": {"owner": 0}},
     ]
 
 

@@ -70,6 +70,7 @@ PRUNE = """
 DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
     SELECT path FROM $schema.memory_items
     WHERE expires_at <= (extract(epoch FROM statement_timestamp()) * 1000)::bigint
+        AND (%(user)s::text IS NULL OR user_id = %(user)s)
     ORDER BY expires_at LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED))
 RETURNING true
 """
@@ -94,6 +95,7 @@ _GET = f"""
 SELECT {_ROW.format(_PARTS["items"])} FROM $schema.memory_items
 WHERE path = ANY(%(paths)s::text[]) AND {_LIVE}
 """
+_OF_USER = "user_id = %(user)s::text"
 
 # Containment also takes an object with more keys, or an array with more elements, for equal.
 _HAS_VALUES = """
@@ -256,13 +258,18 @@ def page(
     return statement, parameters
 
 
-def namespaces_page(prefix: str, first: str, limit: int) -> tuple[str, dict[str, object]]:
+def namespaces_page(
+    prefix: str, first: str, limit: int, user_id: str | None = None
+) -> tuple[str, dict[str, object]]:
     """Return the statement for the namespaces from `first` on, and its parameters."""
     parameters: dict[str, object] = {"first": to_text(first), "limit": limit}
     conditions = []
     if prefix:
         conditions.append("path < %(end)s")
         parameters["end"] = to_text(end_of(prefix))
+    if user_id is not None:
+        conditions.append(_OF_USER)
+        parameters["user"] = to_text(user_id)
     return _NAMESPACES.format(wanted=" AND ".join(conditions or ["true"])), parameters
 
 

@@ -93,7 +93,7 @@ def whole_json(record: Snapshot[Any]) -> str:
 def store_parameters(
     records: Mapping[str, Sequence[Snapshot[Any]]], analyser: Analyser | None
 ) -> dict[str, object]:
-    """Return the parameters of a statement that `store` returns, by the names of the tables.
+    """Return the parameters of a statement of `STORE`, by the names of the tables.
 
     Args:
         records: those of each table, at least one.
@@ -106,7 +106,7 @@ def store_parameters(
 
 
 def append_parameters(given: Append, analyser: Analyser | None) -> dict[str, object]:
-    """Return the parameters of a statement that `append` returns."""
+    """Return the parameters of `APPEND`, and of `TRACE_APPENDED`."""
     conversation_id, messages, expected_last, trace, replace_after = given
     records = [message.record for message in messages]
     return {

@@ -18,6 +18,7 @@ from jazzmine.records.base import FlaggedShown
 
 __all__ = [
     "ALL_STORED",
+    "APPEND",
     "CONVERSATION",
     "CREATE_CONVERSATION",
     "DELETE_CONVERSATION",
@@ -37,12 +38,13 @@ __all__ = [
     "PRUNE",
     "REWIND",
     "REWRITE",
+    "STORE",
     "STORE_MESSAGE",
     "TRACE",
     "TRACES_OF_CONVERSATION",
+    "TRACE_APPENDED",
     "TRACE_OF_MESSAGE",
     "VERSIONS",
-    "append",
     "as_json",
     "bounded",
     "conversations_page",
@@ -51,7 +53,6 @@ __all__ = [
     "next_messages",
     "select",
     "size",
-    "store",
     "traces_by_keys",
     "traces_of_agent",
 ]
@@ -111,45 +112,38 @@ def _selected(table: Table) -> str:
     return f"SELECT {table.values}{entry} FROM {_given(table)}"
 
 
-# The conversation of a trace's message, which may be stored by the same statement.
-_OF_ITS_MESSAGE = f"""coalesce(
-    {{stored}}
-    (SELECT conversation_id FROM {MESSAGES.qualified} WHERE id = given.message_id),
-    given.conversation_id)"""
+def _store(table: Table, condition: str = "", refused: str = "") -> str:
+    """Return the statement that stores the records of a table, all or nothing.
 
-
-@functools.cache
-def store(kinds: frozenset[str]) -> str:
-    """Return the statement that stores records of some tables, all or nothing.
-
-    Its parameters are the records by the names of the tables, each key once.
+    Args:
+        table: the table; its name is the parameter.
+        condition: that on the rows given.
+        refused: why a row may not be stored.
     """
-    parts, refused = [], []
-    if "conversations" in kinds:
-        parts.append(
-            f"stored_conversations AS ({_upsert(CONVERSATIONS, _selected(CONVERSATIONS))})"
-        )
-    if "messages" in kinds:
-        upsert = _upsert(MESSAGES, _selected(MESSAGES))
-        parts.append(f"stored_messages AS ({upsert} RETURNING stored.id, stored.conversation_id)")
-        refused.append(_refused("messages", "is stored in another conversation than"))
-    if "turn_traces" in kinds:
-        stored = "(SELECT conversation_id FROM stored_messages WHERE id = given.message_id),"
-        owner = _OF_ITS_MESSAGE.format(stored=stored if "messages" in kinds else "")
-        rows = f"{_selected(TURN_TRACES)} WHERE given.conversation_id = {owner}"
-        parts.append(f"stored_turn_traces AS ({_upsert(TURN_TRACES, rows)} RETURNING stored.id)")
-        refused.append(_refused("turn_traces", "is of a message that is not in conversation"))
-    return f"WITH {', '.join(parts)} SELECT {', '.join(refused) or 'true'}"
-
-
-def _refused(table: str, reason: str) -> str:
-    """Return the expression that raises an error if some of the rows given were not stored."""
+    stored = f"{_upsert(table, _selected(table) + condition)} RETURNING stored.id"
+    if not refused:
+        return stored
     return f"""
-CASE WHEN (SELECT count(*) FROM stored_{table}) < json_array_length(%({table})s::json) THEN
+WITH stored_rows AS ({stored})
+SELECT CASE WHEN (SELECT count(*) FROM stored_rows) < json_array_length(%({table.name})s::json) THEN
     $schema.jazzmine_refuse((
-        SELECT format('%L {reason} %L', id, conversation_id)
-        FROM json_to_recordset(%({table})s::json) AS given (id text, conversation_id text)
-        WHERE id NOT IN (SELECT id FROM stored_{table}) LIMIT 1)) END"""
+        SELECT quote_literal(id) || ' {refused} ' || quote_literal(conversation_id)
+        FROM json_to_recordset(%({table.name})s::json) AS given (id text, conversation_id text)
+        WHERE id NOT IN (SELECT id FROM stored_rows) LIMIT 1)) END"""
+
+
+# A trace whose message is not stored is refused by its foreign key.
+STORE = {
+    "conversations": _store(CONVERSATIONS),
+    "messages": _store(MESSAGES, refused="is stored in another conversation than"),
+    "turn_traces": _store(
+        TURN_TRACES,
+        """ WHERE NOT EXISTS (
+    SELECT FROM $schema.messages
+    WHERE id = given.message_id AND conversation_id <> given.conversation_id)""",
+        "is of a message that is not in conversation",
+    ),
+}
 
 
 FLAG_MESSAGE = """
@@ -186,26 +180,25 @@ RETURNING stored.id"""
 # Each record is stored only in place of the version that was read; returns the ids of those.
 REWRITE = {kind: _rewrite(table) for kind, table in _TABLES_OF.items()}
 
-_APPENDED = f"""
-INSERT INTO {MESSAGES.qualified} ({MESSAGES.columns}, entry)
-SELECT {MESSAGES.values.replace(" timestamp,", " greatest(timestamp, last_timestamp),")}, entry
-FROM begun CROSS JOIN {_given(MESSAGES)} WHERE begun.is_fine"""
-_TRACED = _upsert(
-    TURN_TRACES,
-    f"SELECT {TURN_TRACES.values} FROM begun CROSS JOIN {_given(TURN_TRACES)} WHERE begun.is_fine",
-)
-
-
-def append(with_trace: bool) -> str:
-    """Return the statement that appends messages, perhaps with a trace of one of them."""
-    trace = f", stored_turn_traces AS ({_TRACED})" if with_trace else ""
-    return f"""
+APPEND = f"""
 WITH begun AS MATERIALIZED (
     SELECT * FROM $schema.jazzmine_begin_append(%(owner)s::text, %(ids)s::text[],
         %(latest)s::bigint, %(is_any)s::boolean, %(expected_last)s::text, %(is_replacing)s::boolean,
         %(last_kept)s::text)
-), stored_messages AS ({_APPENDED}){trace}
+), stored_messages AS (
+    INSERT INTO {MESSAGES.qualified} ({MESSAGES.columns}, entry)
+    SELECT {MESSAGES.values.replace(" timestamp,", " greatest(timestamp, last_timestamp),")}, entry
+    FROM begun CROSS JOIN {_given(MESSAGES)} WHERE begun.is_fine
+)
 SELECT * FROM begun"""
+# Only if the statement before, in the same transaction, has stored its message.
+TRACE_APPENDED = _store(
+    TURN_TRACES,
+    """ WHERE EXISTS (
+    SELECT FROM $schema.messages
+    WHERE id = given.message_id
+        AND xmin::text = (txid_current() % 4294967296)::text)""",
+)
 
 
 POP = "SELECT $schema.jazzmine_pop(%(owner)s::text, %(id)s::text, %(version)s::text)"

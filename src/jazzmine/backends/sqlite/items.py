@@ -25,7 +25,6 @@ from jazzmine.records.item_rows import (
     Stored,
     is_expected,
 )
-from jazzmine.records.seen import taken
 
 __all__ = [
     "ITEM_TABLES",
@@ -63,15 +62,15 @@ _PARTS = {
 _ROW = "path, {}, user_id, source_message_id, created_at, updated_at, expires_at, revision"
 _LIVE = "(expires_at IS NULL OR expires_at > :now)"
 
-# Without a viewer, all of them.
-_SEEN = "(:viewer IS NULL OR user_id = :viewer)"
+# Without a user, all of them.
+_OF_USER = "(:user IS NULL OR user_id = :user)"
 
 _GET = f"""
 SELECT {_ROW.format(_PARTS["items"])} FROM stored_items
-WHERE path IN ({{}}) AND {_LIVE} AND {_SEEN}
+WHERE path IN ({{}}) AND {_LIVE}
 """
 _FIND = f"""
-SELECT revision, created_at, {_SEEN} IS TRUE FROM stored_items
+SELECT revision, created_at FROM stored_items
 WHERE path = :path AND {_LIVE}
 """
 _NEXT_REVISION = "UPDATE item_revisions SET last = last + 1 RETURNING last"
@@ -88,19 +87,19 @@ ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
 """
 _RENEW = f"""
 UPDATE stored_items SET expires_at = :expires_at
-WHERE path = :path AND revision = :revision AND {_LIVE} AND {_SEEN}
+WHERE path = :path AND revision = :revision AND {_LIVE}
 """
-_DELETE = f"DELETE FROM stored_items WHERE path = :path AND {_SEEN}"
+_DELETE = "DELETE FROM stored_items WHERE path = ?"
 
 # Each step finds the first item after all those of the namespace before, by the primary key.
 _NAMESPACES = f"""
 WITH RECURSIVE found (namespace) AS (
     SELECT (SELECT substr(path, 1, instr(path, char(1, 1))) FROM stored_items
-        WHERE path >= :first AND {{below}} AND {_LIVE} AND {_SEEN}
+        WHERE path >= :first AND {{below}} AND {_LIVE} AND {_OF_USER}
         ORDER BY path LIMIT 1)
     UNION ALL
     SELECT (SELECT substr(path, 1, instr(path, char(1, 1))) FROM stored_items
-        WHERE path >= found.namespace || char(2) AND {{below}} AND {_LIVE} AND {_SEEN}
+        WHERE path >= found.namespace || char(2) AND {{below}} AND {_LIVE} AND {_OF_USER}
         ORDER BY path LIMIT 1)
     FROM found WHERE found.namespace IS NOT NULL
     LIMIT :limit)
@@ -114,7 +113,7 @@ WHERE path IN (SELECT path FROM stored_items WHERE user_id = ? ORDER BY path LIM
 """
 _PRUNE = f"""
 DELETE FROM stored_items WHERE path IN (
-    SELECT path FROM stored_items WHERE expires_at <= :now AND {_SEEN}
+    SELECT path FROM stored_items WHERE expires_at <= :now AND {_OF_USER}
     ORDER BY expires_at LIMIT :limit)
 """
 
@@ -124,59 +123,48 @@ def ping(connection: sqlite3.Connection, _: int) -> None:
     connection.execute("SELECT last FROM item_revisions").fetchone()
 
 
-def get(
-    connection: sqlite3.Connection, size: int, paths: Sequence[str], viewer: str | None
-) -> list[ItemRow]:
+def get(connection: sqlite3.Connection, size: int, paths: Sequence[str]) -> list[ItemRow]:
     """Return the rows at some paths.
 
     Args:
         connection: where they are read.
         size: how many bytes they may have.
         paths: each once.
-        viewer: whose items; None is anybody's.
 
     Raises:
         TooLarge: they have more.
     """
     rows: list[ItemRow] = []
-    given = {"now": _now(), "viewer": viewer}
+    now = _now()
     for first in range(0, len(paths), _PATHS_AT_ONCE):
         some = paths[first : first + _PATHS_AT_ONCE]
         names = {f"p{index}": path for index, path in enumerate(some)}
         statement = _GET.format(", ".join(f":{name}" for name in names))
-        rows += _within(size, connection.execute(statement, {**names, **given}))
+        rows += _within(size, connection.execute(statement, {**names, "now": now}))
     return rows
 
 
 def apply(
-    connection: sqlite3.Connection, changes: Sequence[ItemChange], viewer: str | None
+    connection: sqlite3.Connection, changes: Sequence[ItemChange]
 ) -> list[Outcome] | ItemConflict:
-    """Make the changes, unless a path has another revision than its change expects.
-
-    Raises:
-        IntegrityError: an item would take the place of one that is not the viewer's.
-    """
-    given = {"now": (now := _now()), "viewer": viewer}
+    """Make the changes, unless a path has another revision than its change expects."""
+    now = _now()
     found: list[Any] = []
     for index, change in enumerate(changes):
-        row = connection.execute(_FIND, {"path": change.path, **given}).fetchone()
-        is_foreign = row is not None and not row[2]
-        row = None if is_foreign else row
+        row = connection.execute(_FIND, {"path": change.path, "now": now}).fetchone()
         if not is_expected(change.expected, revision := row and row[0]):
             return ItemConflict(index, revision)
-        if is_foreign and change.item is not None:
-            raise taken("item", change.item.key)
         found.append(row)
     return [
         _put(connection, change, row[1] if row else now, now)
         if change.item is not None
-        else _delete(connection, change.path, viewer) and row is not None
+        else _delete(connection, change.path) and row is not None
         for change, row in zip(changes, found, strict=True)
     ]
 
 
-def _delete(connection: sqlite3.Connection, path: str, viewer: str | None) -> bool:
-    return connection.execute(_DELETE, {"path": path, "viewer": viewer}).rowcount > 0
+def _delete(connection: sqlite3.Connection, path: str) -> bool:
+    return connection.execute(_DELETE, [path]).rowcount > 0
 
 
 def _put(connection: sqlite3.Connection, change: ItemChange, created_at: int, now: int) -> Stored:
@@ -212,11 +200,12 @@ def restore(connection: sqlite3.Connection, changes: Sequence[ItemChange]) -> No
         connection.execute(_HIGHER_REVISIONS, [stored.revision])
 
 
-def renew(connection: sqlite3.Connection, renewals: Sequence[Renewal], viewer: str | None) -> int:
-    """Set `expires_at` of items (of the viewer) that have their revisions; return of how many."""
-    given = {"now": _now(), "viewer": viewer}
+def renew(connection: sqlite3.Connection, renewals: Sequence[Renewal]) -> int:
+    """Set `expires_at` of items that have their revisions; return of how many."""
+    now = _now()
     return sum(
-        connection.execute(_RENEW, {**renewal._asdict(), **given}).rowcount for renewal in renewals
+        connection.execute(_RENEW, {**renewal._asdict(), "now": now}).rowcount
+        for renewal in renewals
     )
 
 
@@ -300,10 +289,10 @@ def _texts(where: Mapping[str, Any], values: dict[str, Any]) -> list[str]:
 
 
 def namespaces(
-    connection: sqlite3.Connection, prefix: str, first: str, limit: int, viewer: str | None
+    connection: sqlite3.Connection, prefix: str, first: str, limit: int, user_id: str | None
 ) -> list[str]:
-    """Return namespaces that have items (of the viewer), in order, from `first` on."""
-    parameters: dict[str, Any] = {"first": first, "limit": limit, "now": _now(), "viewer": viewer}
+    """Return namespaces that have items (of a user), in order, from `first` on."""
+    parameters: dict[str, Any] = {"first": first, "limit": limit, "now": _now(), "user": user_id}
     below = "true"
     if prefix:
         below = "path < :end"
@@ -322,9 +311,9 @@ def move_user(connection: sqlite3.Connection, from_id: str, to_id: str) -> int:
     return connection.execute(_MOVE_USER, [to_id, from_id]).rowcount
 
 
-def prune(connection: sqlite3.Connection, limit: int, viewer: str | None) -> int:
-    """Delete up to `limit` expired items (of the viewer), and return how many."""
-    return connection.execute(_PRUNE, {"now": _now(), "limit": limit, "viewer": viewer}).rowcount
+def prune(connection: sqlite3.Connection, limit: int, user_id: str | None) -> int:
+    """Delete up to `limit` expired items (of a user), and return how many."""
+    return connection.execute(_PRUNE, {"now": _now(), "limit": limit, "user": user_id}).rowcount
 
 
 def _within(size: int, rows: Iterable[ItemRow]) -> list[ItemRow]:

@@ -12,7 +12,6 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 from jazzmine._async.clients.mongodb.types import Client, Collection, Database
 from jazzmine.backends.mongodb.documents import HIDDEN
 from jazzmine.backends.mongodb.indexes import MESSAGES, Index, missing_indexes
-from jazzmine.backends.mongodb.queries import duplicates
 from jazzmine.backends.mongodb.rights import require_rights
 from jazzmine.backends.mongodb.words import SEARCH_INDEXES
 from jazzmine.errors import ConfigurationError
@@ -78,6 +77,9 @@ class Schema:
             ConfigurationError: a collection or an index belongs to another application, a newer
                 version has stored fields, or the user lacks a right.
         """
+        fields = await self._missing_fields()
+        if len(fields) == len(self._fields):
+            fields = await self._require_own()
         absent = []
         for name, wanted in self._indexes.items():
             collection = self._database[name]
@@ -88,17 +90,26 @@ class Schema:
             indexes = missing_indexes(name, wanted, existing)
             if indexes:
                 absent.append((collection, indexes))
-                await self._require_own(collection)
         await self._require_rights(creates_indexes=bool(absent))
-        return Missing(absent, await self._missing_fields())
+        return Missing(absent, fields)
 
-    async def _require_own(self, collection: Collection) -> None:
-        """Raise if a document has no `id`, which every record has."""
-        if await collection.find_one({"id": {"$exists": False}}, {"_id": 1}) is not None:
-            raise ConfigurationError(
-                f"the collection {collection.full_name!r} holds documents that are not"
-                " jazzmine's; choose another database (nothing was changed)"
-            )
+    async def _require_own(self) -> list[str]:
+        """Raise if there are documents, though nothing is noted; return what is not noted."""
+        for name in self._indexes:
+            collection = self._database[name]
+            if await collection.find_one({}, {"_id": 1}) is None:
+                continue
+            # Another process may have noted the fields meanwhile, and stored the first document.
+            fields = await self._missing_fields()
+            if len(fields) == len(self._fields):
+                raise ConfigurationError(
+                    f"the collection {collection.full_name!r} holds documents that this version of"
+                    " jazzmine has not stored; if jazzmine 0.1 has, bring them into another"
+                    " database with `jazzmine adopt FROM TO`, else choose another database"
+                    " (nothing was changed)"
+                )
+            return fields
+        return list(self._fields)
 
     async def _missing_fields(self) -> list[str]:
         noted = await self.noted("names") or {}
@@ -159,13 +170,9 @@ class Schema:
         """Create what is missing; several processes may do so at once, and wait for each other.
 
         Raises:
-            ConfigurationError: several documents have the same id, and nothing was changed; or
-                another process stored some, or created other indexes, at the same time.
+            ConfigurationError: several documents have the same id, or another process created other
+                indexes at the same time.
         """
-        for collection, indexes in missing.indexes:
-            for index in indexes:
-                if index.unique:
-                    await self._require_unique(collection, index.keys[0][0])
         for collection, indexes in missing.indexes:
             names = ", ".join(index.name for index in indexes)
             logger.info("creating the indexes %s of %s", names, collection.full_name)
@@ -178,16 +185,6 @@ class Schema:
             names_of_fields = {"names": {"$each": missing.fields}}
             await self._database[_FIELDS].update_one(
                 {"_id": "names"}, {"$addToSet": names_of_fields}, upsert=True
-            )
-
-    async def _require_unique(self, collection: Collection, field: str) -> None:
-        """Raise if several documents have the same value of a field."""
-        cursor = await collection.aggregate(duplicates(field), allowDiskUse=True)
-        if groups := await cursor.to_list():
-            value = groups[0]["_id"]
-            raise ConfigurationError(
-                f"several documents of {collection.full_name!r} have the same {field}, {value!r};"
-                " delete all but one of them (nothing was changed)"
             )
 
 

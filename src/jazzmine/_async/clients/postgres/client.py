@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -124,6 +124,23 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         await cursor.execute(query.text, given, prepare=prepare, binary=given is not None)
         result = cursor.pgresult
         return await cursor.fetchall() if result is not None and result.nfields else []
+
+    async def run_all(self, steps: Sequence[tuple[Query, Mapping[str, object]]]) -> list[Any]:
+        """Run statements in one round trip, all or nothing, and return the rows of the first one.
+
+        Args:
+            steps: each statement with the values of its parameters, by name.
+
+        Raises:
+            psycopg.Error: one failed, or had no reply before the deadline.
+        """
+        cursors = [self.cursor() for _ in steps]
+        # Outside of a transaction, what is sent until the next Sync message is one.
+        async with self.pipeline():
+            for cursor, (query, values) in zip(cursors, steps, strict=True):
+                given = list(map(values.__getitem__, query.names))
+                await cursor.execute(query.text, given, binary=True)
+        return await cursors[0].fetchall()
 
     async def cancel_and_close(self) -> None:
         """Ask the server to end the statement that runs, and give the connection up.
@@ -329,6 +346,7 @@ class PostgresClient:
         statement: str,
         values: Mapping[str, object] | None = None,
         *,
+        then: Sequence[tuple[str, Mapping[str, object]]] = (),
         repeats: bool = True,
         prepare: bool | None = None,
         deadline: Deadline | None = None,
@@ -338,6 +356,7 @@ class PostgresClient:
         Args:
             statement: with `$schema` for the schema.
             values: those of its parameters, by name.
+            then: other statements and their values, which follow it in the same transaction.
             repeats: whether it may be sent again if its reply was lost: it may have taken effect.
             prepare: False plans the statement for these very values.
             deadline: by default that of the call.
@@ -354,7 +373,11 @@ class PostgresClient:
                 connection.deadline = deadline
                 if not repeats:
                     await connection.execute("", prepare=False)  # it is not lost already
-                rows = await connection.run(query, values, prepare=prepare)
+                if not then:
+                    rows = await connection.run(query, values, prepare=prepare)
+                else:
+                    steps = [(bind(text, self._schema), given) for text, given in then]
+                    rows = await connection.run_all([(query, values or {}), *steps])
             except BaseException as error:
                 is_lost = await self._give_back(connection, error)
                 if not isinstance(error, psycopg.Error):

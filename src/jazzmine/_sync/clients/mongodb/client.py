@@ -103,16 +103,21 @@ class MongoDBClient:
                 newer version's, or the user lacks a right.
             StoreUnavailableError: the server did not answer in time, or refuses connections.
         """
-        hello = self._first_answer()
-        # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
-        self.has_transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
-        self.has_percentiles = hello["maxWireVersion"] >= _WIRE_VERSION_WITH_PERCENTILE
+        self.connect()
         schema = self._schema()
         missing = self.run(schema.missing)
         if missing:
             deadline = Deadline(self._config.migration_timeout)
             self._run(deadline, lambda: schema.create(missing))
             begin_call()
+
+    def connect(self) -> dict[str, Any]:
+        """Query the features of the deployment, and return the server's reply to `hello`."""
+        hello = self._first_answer()
+        # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
+        self.has_transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
+        self.has_percentiles = hello["maxWireVersion"] >= _WIRE_VERSION_WITH_PERCENTILE
+        return hello
 
     def _first_answer(self) -> dict[str, Any]:
         """Return the reply to the first command; raise at once if no server takes connections."""

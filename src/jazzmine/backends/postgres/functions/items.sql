@@ -66,6 +66,12 @@ BEGIN
             WHERE change.is_any OR stored.path = ANY(locked)
             RETURNING revision, created_at, updated_at INTO item;
             IF NOT FOUND THEN
+                IF row_security_active('$schema.memory_items')
+                    AND NOT EXISTS (SELECT FROM $schema.memory_items WHERE path = change.path)
+                THEN
+                    RAISE EXCEPTION USING ERRCODE = 'JZ002',
+                        MESSAGE = 'the item is stored, and a policy hides it from this role';
+                END IF;
                 -- Another call has stored an item where there was none: the client calls again.
                 RAISE serialization_failure;
             END IF;

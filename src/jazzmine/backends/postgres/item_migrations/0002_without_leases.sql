@@ -12,9 +12,12 @@ BEGIN
     LOOP
         EXECUTE 'DROP FUNCTION ' || function;
     END LOOP;
+    -- Those of messages are dropped with the functions that use them.
+    IF to_regclass('$schema.jazzmine_migrations') IS NULL THEN
+        DROP TABLE IF EXISTS $schema.jazzmine_leases;
+    END IF;
 END
 $drop$;
-DROP TABLE IF EXISTS $schema.jazzmine_leases;
 
 ALTER TABLE $schema.memory_items
     ALTER COLUMN value SET STATISTICS 0, ALTER COLUMN value TYPE jsonb,

@@ -26,6 +26,13 @@ DO $drop$
 DECLARE
     function regprocedure;
 BEGIN
+    IF NOT EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = to_regclass('$schema.jazzmine_leases') AND attname IN ('store', 'written'))
+    THEN
+        RETURN;  -- no version with leases was here
+    END IF;
+    DROP TABLE $schema.jazzmine_leases;
     FOR function IN
         SELECT oid::regprocedure FROM pg_proc
         WHERE pronamespace = to_regnamespace('$schema') AND starts_with(proname, 'jazzmine_')
@@ -35,7 +42,6 @@ BEGIN
     END LOOP;
 END
 $drop$;
-DROP TABLE IF EXISTS $schema.jazzmine_leases;
 
 $without_statistics
 

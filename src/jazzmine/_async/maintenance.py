@@ -1,0 +1,173 @@
+"""What programs need that move, repair or look after whole stores, such as the command line."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeAlias
+
+from jazzmine._async.long_term_memory.encrypted import iter_item_keys
+from jazzmine._async.long_term_memory.store import LongTermMemoryStore
+from jazzmine._async.message_store.rekeying import iter_record_keys
+from jazzmine._async.message_store.store import MessageStore
+from jazzmine._async.working_memory.rekeying import iter_state_keys
+from jazzmine._async.working_memory.store import WorkingMemoryStore
+from jazzmine.encryption.codecs import NO_SEARCH
+from jazzmine.encryption.found import KeysFound
+from jazzmine.encryption.keyring import Keyring
+from jazzmine.errors import ConfigurationError
+from jazzmine.records.base import Record, RecordKind, Snapshot
+from jazzmine.records.item_paths import path_of
+from jazzmine.records.item_rows import ItemChange, ItemDecoder, ItemQuery, StoredItem, cursor_of
+from jazzmine.records.log import ANY
+from jazzmine.search.index import SearchState
+
+__all__ = [
+    "AnyStore",
+    "count_unindexed",
+    "fill_search",
+    "is_rewritten",
+    "iter_items",
+    "iter_keys",
+    "iter_records",
+    "keyring_of_store",
+    "make_search",
+    "pending_changes",
+    "purge",
+    "restore_items",
+    "search_state",
+    "store_records",
+]
+
+AnyStore: TypeAlias = MessageStore | WorkingMemoryStore | LongTermMemoryStore
+
+
+async def pending_changes(store: AnyStore) -> list[str]:
+    """Return what opening a store would create or change; the store need not be open."""
+    return await store.backend.pending()
+
+
+async def purge(store: AnyStore) -> None:
+    """Remove what was deleted or replaced from files where it may be left as raw bytes."""
+    await store.backend.purge()
+
+
+# All records
+
+
+async def iter_records(
+    store: MessageStore, kind: RecordKind, size: int
+) -> AsyncIterator[list[Any]]:
+    """Yield all readable records of a kind in the order in which their ids were first stored.
+
+    Args:
+        store: an open store.
+        kind: which records.
+        size: how many rows are read at a time, at the most.
+    """
+    decoder = store._decoder_of(kind)
+    async for rows in store.backend.iter_stored(kind, size):
+        yield decoder.records(rows)
+
+
+async def store_records(store: MessageStore, kind: RecordKind, records: Sequence[Record]) -> None:
+    """Store valid records, in place of those with their ids; no id is there twice.
+
+    The call is safe to repeat, and not all or nothing on every back end.
+    """
+    given: dict[str, Sequence[Any]] = dict.fromkeys(("conversations", "messages", "traces"), ())
+    given[kind] = [store._encoded(Snapshot(record)) for record in records]
+    await store.backend.store_many(**given)
+
+
+def is_rewritten(store: MessageStore) -> bool:
+    """Return whether each write costs as much as all that is stored."""
+    return store.backend.is_rewritten
+
+
+async def iter_items(
+    store: LongTermMemoryStore, at: int, size: int
+) -> AsyncIterator[list[StoredItem]]:
+    """Yield all readable items in the order of their namespaces and keys.
+
+    Args:
+        store: an open store.
+        at: when they must not have expired yet, in ms.
+        size: how many are read at a time.
+    """
+    decoder, query = ItemDecoder(), ItemQuery(reads="all", at=at)
+    rows = await store._rows(query, size, None)
+    while rows:
+        yield decoder.stored_items(rows)
+        if len(rows) < size:
+            break
+        rows = await store._rows(query, size, cursor_of(rows[-1]))
+
+
+async def restore_items(store: LongTermMemoryStore, items: Sequence[StoredItem]) -> None:
+    """Store items with the times, the revisions and the vectors that they have.
+
+    Args:
+        store: an open store.
+        items: at least one, each once.
+    """
+    changes = [
+        ItemChange(path_of(item.namespace, item.key), ANY, item, item.vector) for item in items
+    ]
+    await store.backend.restore(list(map(store._encoded, changes)))
+
+
+# Keys
+
+
+def keyring_of_store(store: AnyStore) -> Keyring | None:
+    """Return the keys that a store was opened with; None without keys."""
+    if isinstance(store, WorkingMemoryStore):
+        return store.form.keyring
+    return None if store.codec is None else store.codec.keyring
+
+
+def iter_keys(store: AnyStore, *, rekeys: bool) -> AsyncIterator[KeysFound]:
+    """Yield by which keys the values of an encrypted store are encrypted, some at a time.
+
+    Args:
+        store: an open store with keys.
+        rekeys: whether what another key than the first has encrypted is encrypted with the first
+            one, in place of the very version that was decrypted. Otherwise what a key of the store
+            has encrypted is decrypted, to see whether it opens.
+    """
+    if isinstance(store, WorkingMemoryStore):
+        return iter_state_keys(store, rekeys=rekeys)
+    if isinstance(store, LongTermMemoryStore):
+        assert store.codec is not None
+        return iter_item_keys(store.backend, store.codec, rekeys=rekeys)
+    assert store.codec is not None
+    return iter_record_keys(store.backend, store.codec, rekeys=rekeys)
+
+
+# The search index of messages
+
+
+async def search_state(store: MessageStore) -> SearchState | None:
+    """Return how the index was made; None without one."""
+    return await store.backend.search_state()
+
+
+async def make_search(store: MessageStore, language: str | None) -> None:
+    """Make an index for a language, in place of one for another language; None removes it.
+
+    Raises:
+        ConfigurationError: the store is encrypted, or has no search.
+    """
+    if store.codec is not None:
+        raise ConfigurationError(NO_SEARCH)
+    await store.backend.make_search(language)
+
+
+async def fill_search(store: MessageStore, size: int) -> tuple[int, int]:
+    """Index up to `size` messages; return how many were indexed, and how many are left."""
+    return await store.backend.fill_search(size)
+
+
+async def count_unindexed(store: MessageStore) -> int:
+    """Return by how many messages the index differs from what is stored."""
+    return await store.backend.count_unindexed()

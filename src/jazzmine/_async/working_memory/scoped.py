@@ -1,0 +1,200 @@
+"""One user's view of working memories: it asks the store about that user's alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from jazzmine._async.operation import composed
+from jazzmine._async.store import Store
+from jazzmine._async.working_memory.store import WorkingMemoryStore, no_working_memory
+from jazzmine.errors import IntegrityError
+from jazzmine.records.arguments import require_id
+from jazzmine.records.memory_base import checked_copy
+from jazzmine.records.owners import id_taken, require_own
+from jazzmine.records.working_memory import WorkingMemory
+
+__all__ = ["ScopedWorkingMemoryStore"]
+
+# How many of the user's conversations a view remembers.
+_MOST_REMEMBERED = 10_000
+
+
+class ScopedWorkingMemoryStore(WorkingMemoryStore):
+    """A working-memory store that sees and changes one user's working memories.
+
+    Another user's has the same results as one that is not stored. The store is asked whose it is
+    before the call, and each change is made only to a working memory that is the user's.
+
+    Args:
+        store: the store, which a view neither opens nor closes.
+        user_id: the user.
+    """
+
+    def __init__(self, store: WorkingMemoryStore, user_id: str) -> None:
+        self._store = store
+        self._user_id = user_id
+        self._affinity = store._affinity
+        self._closed = False
+        self._known: set[str] = set()
+
+    @property
+    def system_name(self) -> str:
+        """The value of the attribute `db.system.name` of its spans."""
+        return self._store.system_name
+
+    def require_open(self) -> None:
+        """Raise unless both the view and its store are open."""
+        Store.require_open(self)
+        self._store.require_open()
+
+    async def _close(self) -> None:
+        pass  # the store stays open
+
+    def scoped(self, *, user_id: str) -> WorkingMemoryStore:
+        """Return another view of the same user."""
+        return self._store.scoped(user_id=self._own(user_id))
+
+    def _own(self, user_id: str) -> str:
+        require_own(self._user_id, require_id("user_id", user_id))
+        return self._user_id
+
+    async def _has(self, conversation_id: str) -> bool:
+        """Return whether the working memory of a conversation is the user's; ask the store once."""
+        if require_id("conversation_id", conversation_id) in self._known:
+            return True
+        if await self._store._owner(conversation_id) != self._user_id:
+            return False
+        if len(self._known) >= _MOST_REMEMBERED:
+            self._known.clear()
+        self._known.add(conversation_id)
+        return True
+
+    async def _require(self, conversation_id: str) -> None:
+        if not await self._has(conversation_id):
+            raise no_working_memory(conversation_id)
+
+    async def _require_free(self, conversation_id: str) -> None:
+        """Raise `IntegrityError` if the working memory of a conversation is another user's."""
+        if await self._store._owner(conversation_id) not in (None, self._user_id):
+            raise _taken(conversation_id)
+
+    def _require_own(self, memory: WorkingMemory) -> None:
+        """Raise `NotFoundError` if what is stored now is another user's."""
+        if memory.user_id != self._user_id:
+            self._known.discard(memory.conversation_id)
+            raise no_working_memory(memory.conversation_id)
+
+    @composed
+    async def ping(self) -> None:
+        """Make one cheap round trip to the server."""
+        await self._store.ping()
+
+    # Whole working memories
+
+    @composed
+    async def get(self, conversation_id: str) -> WorkingMemory | None:
+        """Return a conversation's working memory if it is the user's, or None."""
+        if not await self._has(conversation_id):
+            return None
+        memory = await self._store.get(conversation_id)
+        return memory if memory is not None and memory.user_id == self._user_id else None
+
+    @composed
+    async def get_or_create(
+        self, conversation_id: str, user_id: str, agent_id: str
+    ) -> WorkingMemory:
+        """Return the user's working memory of a conversation, a new one if there is none."""
+        owner = self._own(user_id)
+        await self._require_free(require_id("conversation_id", conversation_id))
+        memory = await self._store.get_or_create(conversation_id, owner, agent_id)
+        if memory.user_id != owner:  # another user was quicker
+            raise _taken(conversation_id)
+        return memory
+
+    @composed
+    async def save(self, wm: WorkingMemory) -> WorkingMemory:
+        """Save a working memory of the user as it is."""
+        checked = checked_copy(wm, WorkingMemory, "wm")
+        require_own(self._user_id, checked.user_id)
+        await self._require_free(checked.conversation_id)
+        return await self._store.save(wm)
+
+    @composed
+    async def restore(self, conversation_id: str, snapshot: WorkingMemory) -> WorkingMemory:
+        """Go back to an earlier state of a conversation of the user."""
+        require_own(self._user_id, checked_copy(snapshot, WorkingMemory, "snapshot").user_id)
+        await self._require(conversation_id)
+        return await self._store.restore(conversation_id, snapshot)
+
+    @composed
+    async def delete(self, conversation_id: str) -> bool:
+        """Delete a working memory of the user."""
+        self._known.discard(conversation_id)
+        return await self._has(conversation_id) and await self._store.delete(conversation_id)
+
+    @composed
+    async def erase_user(self, user_id: str) -> int:
+        """Delete all working memories of the user."""
+        return await self._store.erase_user(self._own(user_id))
+
+    @composed
+    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Raise `ScopeError` unless both are the user."""
+        return await self._store.move_user(self._own(from_user_id), self._own(to_user_id))
+
+    @composed
+    async def active_count(self, *, user_id: str | None = None) -> int:
+        """Return how many conversations have a working memory of the user."""
+        return await self._store.active_count(
+            user_id=self._user_id if user_id is None else self._own(user_id)
+        )
+
+    # Several changes at once
+
+    @composed
+    async def update(
+        self,
+        conversation_id: str,
+        transition: Callable[[WorkingMemory], bool | None],
+        message_id: str | None = None,
+    ) -> WorkingMemory:
+        """Change a working memory of the user by a function, in one step."""
+
+        def change(memory: WorkingMemory) -> bool | None:
+            self._require_own(memory)
+            changed = transition(memory)
+            require_own(self._user_id, memory.user_id)
+            return changed
+
+        await self._require(conversation_id)
+        return await self._store.update(conversation_id, change, message_id)
+
+    @asynccontextmanager
+    async def locked(
+        self, conversation_id: str, message_id: str | None = None
+    ) -> AsyncIterator[WorkingMemory]:
+        """Hold the lock of a working memory of the user for a block, and save once at its end."""
+        self.require_open()
+        await self._require(conversation_id)
+        async with self._store.locked(conversation_id, message_id) as memory:
+            self._require_own(memory)
+            yield memory
+            require_own(self._user_id, memory.user_id)
+            self.require_open()
+
+    async def _update(
+        self, conversation_id: str, transition: Callable[[WorkingMemory], bool]
+    ) -> WorkingMemory:
+        """Make a transition of a working memory of the user; all transitions end here."""
+
+        def change(memory: WorkingMemory) -> bool:
+            self._require_own(memory)
+            return transition(memory)
+
+        await self._require(conversation_id)
+        return await self._store._update(conversation_id, change)
+
+
+def _taken(conversation_id: str) -> IntegrityError:
+    return id_taken("working memory of conversation", conversation_id)

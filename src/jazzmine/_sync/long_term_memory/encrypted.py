@@ -1,0 +1,116 @@
+"""Find items of an encrypted long-term memory by their values, and the keys of all items."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from jazzmine._sync.long_term_memory.backend import ItemBackend
+from jazzmine._compat.sync_concurrency import run_blocking
+from jazzmine.encryption.found import KeysFound
+from jazzmine.encryption.items import ItemCodec, value_of
+from jazzmine.errors import DecryptionError
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemQuery,
+    ItemRow,
+    ItemVersion,
+    Reads,
+    cursor_of,
+    path_text,
+)
+from jazzmine.records.json_values import contains
+
+__all__ = ["decrypted", "iter_item_keys", "matching"]
+
+# Decrypting so many rows takes longer than passing them to a thread.
+_FEW = 200
+
+# So many items are read and decrypted at a time, to find some by their values.
+_READ_AT_ONCE = 500
+
+
+def decrypted(
+    codec: ItemCodec, rows: Sequence[ItemRow], reads: Reads = "items"
+) -> Sequence[ItemRow]:
+    """Return rows with what was encrypted; see `ItemCodec.decrypted`."""
+    if len(rows) > _FEW:
+        # Decrypting them here would keep other calls waiting.
+        return run_blocking(codec.decrypted, rows, reads)
+    return codec.decrypted(rows, reads)
+
+
+def matching(
+    backend: ItemBackend,
+    codec: ItemCodec,
+    query: ItemQuery,
+    where: Mapping[str, Any],
+    limit: int | None,
+    after: Cursor | None,
+) -> Sequence[ItemRow]:
+    """Return items by their values, which are encrypted: each is read and decrypted."""
+    found: list[ItemRow] = []
+    everything = replace(query, where=None)
+    while limit is None or len(found) < limit:
+        rows = backend.list_items(everything, _READ_AT_ONCE, after)
+        opened = items = decrypted(codec, rows, query.reads)
+        if rows and query.reads == "vectors":
+            # Their values are not among them.
+            stored = backend.get_items(list(map(path_text, rows)))
+            items = decrypted(codec, stored)
+        chosen = {path_text(row) for row in items if contains(value_of(row), where)}
+        found += [row for row in opened if path_text(row) in chosen]
+        if len(rows) < _READ_AT_ONCE:
+            break
+        after = cursor_of(rows[-1])
+    return found[:limit]
+
+
+def iter_item_keys(
+    backend: ItemBackend, codec: ItemCodec, *, rekeys: bool
+) -> Iterator[KeysFound]:
+    """Yield by which keys the items are encrypted, some at a time, and then their vectors.
+
+    Args:
+        backend: where they are.
+        codec: that of the store.
+        rekeys: whether what another key than the first has encrypted is encrypted with the first
+            one. An item that is changed meanwhile is left to that change. Otherwise what a key of
+            the store has encrypted is decrypted, to see whether it opens.
+    """
+    for found in _iter_keys(backend, codec, "items", codec.key_id, codec.rekeyed, rekeys):
+        yield found
+    for found in _iter_keys(
+        backend, codec, "vectors", codec.vector_key_id, codec.rekeyed_vector, rekeys
+    ):
+        yield found
+
+
+def _iter_keys(
+    backend: ItemBackend,
+    codec: ItemCodec,
+    reads: Literal["items", "vectors"],
+    key_id: Callable[[ItemRow], str | None],
+    rekeyed: Callable[[ItemRow], ItemVersion],
+    rekeys: bool,
+) -> Iterator[KeysFound]:
+    keyring, cursor, size = codec.keyring, None, backend.deleted_at_once
+    rows: Sequence[ItemRow] = [()] * size
+    while len(rows) == size:
+        rows = backend.list_items(ItemQuery(reads=reads), size, cursor)
+        versions: list[ItemVersion] = []
+        refused: list[str] = []
+        for row in rows:
+            key = key_id(row)
+            try:
+                if key != keyring.first_id if rekeys else key in keyring.ids:
+                    versions.append(rekeyed(row))
+            except DecryptionError as error:
+                refused.append(str(error))
+        if versions and rekeys:
+            backend.rewrite(versions)
+        if rows:
+            cursor = cursor_of(rows[-1])
+            yield KeysFound(reads, Counter(map(key_id, rows)), refused)

@@ -1,0 +1,311 @@
+"""The hooks of the message store in a MongoDB database that read, and those of its life."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from jazzmine._sync.clients.mongodb.client import MongoDBClient
+from jazzmine._sync.clients.mongodb.types import Collection, Session
+from jazzmine._sync.message_store.backend import (
+    Batch,
+    MessageBackend,
+    TraceKey,
+)
+from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
+from jazzmine._sync.message_store.searching import settle_search
+from jazzmine.backends.mongodb.documents import (
+    Document,
+    stored_fields,
+    to_row,
+    to_rows,
+)
+from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
+from jazzmine.backends.mongodb.queries import (
+    CONVERSATIONS_BY,
+    FIRST_STORED,
+    MESSAGES_BY,
+    MESSAGES_OF_CONVERSATION,
+    NEWEST_MESSAGES,
+    NO_COPY,
+    TRACES_FOUND,
+    TRACES_OF_AGENT,
+    TRACES_OF_CONVERSATION,
+    Listing,
+    among,
+    count_by_conversation,
+    equal,
+    owned_by,
+    visible,
+)
+from jazzmine.backends.mongodb.trace_filters import filter_query, metadata_query
+from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
+from jazzmine.config import MongoDBConfig
+from jazzmine.errors import NotFoundError
+from jazzmine.records.base import RecordKind
+from jazzmine.records.hook_arguments import (
+    ConversationPage,
+    MessagePage,
+    NewestPage,
+    TracePage,
+)
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.search.index import SearchState
+from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.ranking import Counts
+
+__all__ = ["MongoDBReads"]
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+# The maximum number of documents in a reply; the server also limits a reply to 16 MiB.
+_DOCUMENTS_A_REPLY = 1_000
+_IDS_A_COMMAND = 10_000
+
+# The server refuses a sum of skip and limit beyond 64 bits.
+_MOST = 2**32
+
+_COLLECTIONS: dict[RecordKind, str] = {
+    "conversations": CONVERSATIONS,
+    "messages": MESSAGES,
+    "traces": TRACES,
+}
+_FIELDS = [
+    *stored_fields(CONVERSATIONS, Conversation),
+    *stored_fields(MESSAGES, Message),
+    *stored_fields(TRACES, TurnTrace),
+]
+_STANDALONE = (
+    "MongoDB runs as a standalone server, without transactions: a call that fails may leave a part"
+    " of its records, which `jazzmine doctor` finds; make it a replica set of one server"
+    " (mongod --replSet rs0, then rs.initiate())"
+)
+
+
+class MongoDBReads(MessageBackend):
+    """The hooks that open, close and read a message store in a MongoDB database."""
+
+    system_name = "mongodb"
+
+    def __init__(self, config: MongoDBConfig) -> None:
+        self.client = MongoDBClient(config, INDEXES, _FIELDS)
+        self._language = config.search_language
+        self._search = MongoDBSearch(self.client, config.migration_timeout)
+
+    def open(self) -> None:
+        try:
+            self.client.open()
+            settle_search(self, self._language)
+        except BaseException:
+            self.client.close()
+            raise
+        if not self.client.has_transactions:
+            logger.warning(_STANDALONE)
+
+    def pending(self) -> list[str]:
+        try:
+            return self.client.pending()
+        finally:
+            self.client.close()
+
+    def close(self) -> None:
+        self.client.close()
+
+    def ping(self) -> None:
+        self.client.ping()
+
+    def get_conversation(self, conversation_id: str) -> Row | None:
+        return self._one(CONVERSATIONS, equal(id=conversation_id))
+
+    def get_message(self, message_id: str) -> Row | None:
+        return self._one(MESSAGES, equal(id=message_id))
+
+    def get_trace(self, by: TraceKey, key: str) -> Row | None:
+        return self._one(TRACES, equal(**{by: key}))
+
+    def _one(self, name: str, query: Document) -> Row | None:
+        collection, fields = self.client.collections[name], self._search.projection
+        document = self.client.run(lambda: collection.find_one(query, fields))
+        return None if document is None else to_row(document)
+
+    def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
+        wanted, rows = list(dict.fromkeys(message_ids)), dict[str, Row]()
+        for begin in range(0, len(wanted), _IDS_A_COMMAND):
+            query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
+            documents = self._find(self.client.collections[MESSAGES], query)
+            rows.update((row[0], row) for row in to_rows(documents))
+        return [rows[message_id] for message_id in message_ids if message_id in rows]
+
+    def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
+        by, owner, where, limit, after, user_id = page
+        listing, condition = CONVERSATIONS_BY[by], {**metadata_query(where), **owned_by(user_id)}
+        conversations = self.client.collections[CONVERSATIONS]
+        return self._page(conversations, listing, owner, limit, after, condition)
+
+    def list_messages(self, page: MessagePage) -> Sequence[Row]:
+        by, owner, limit, after = page
+        return self._page(
+            self.client.collections[MESSAGES], MESSAGES_BY[by], owner, limit, after
+        )
+
+    def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
+        listing, messages = MESSAGES_OF_CONVERSATION, self.client.collections[MESSAGES]
+        documents = self._find(messages, listing.of(conversation_id, cursor), listing, size)
+        if documents:
+            cursor = listing.cursor(documents[-1])
+        return Batch(to_rows(documents), cursor)
+
+    def list_newest(self, page: NewestPage) -> Sequence[Row]:
+        owner, flagged, limit, after = page
+        messages, condition = self.client.collections[MESSAGES], visible(owner, flagged)
+        return self._page(messages, NEWEST_MESSAGES, owner, limit, after, condition)
+
+    def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        query = among("conversation_id", conversation_ids)
+        groups = self._aggregate(MESSAGES, query, count_by_conversation)
+        return {group["_id"]: group["count"] for group in groups}
+
+    def _aggregate(
+        self, name: str, query: Document, pipeline: Callable[[Document], list[Document]]
+    ) -> list[Document]:
+        """Return the groups that a pipeline makes of the documents of a query."""
+        collection = self.client.collections[name]
+
+        def groups() -> list[Document]:
+            cursor = collection.aggregate(pipeline(query), batchSize=_DOCUMENTS_A_REPLY)
+            return cursor.to_list()
+
+        return self.client.run(groups)
+
+    def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
+        listing, traces = TRACES_OF_CONVERSATION, self.client.collections[TRACES]
+        return self._page(traces, listing, conversation_id, None, None)
+
+    def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
+        listing, traces = TRACES_OF_AGENT, self.client.collections[TRACES]
+        query = {**listing.of(agent_id), **owned_by(user_id)}
+        return to_rows(self._find(traces, query, listing, limit, offset))
+
+    def find_traces(self, page: TracePage) -> Sequence[Row]:
+        condition, traces = filter_query(page.where), self.client.collections[TRACES]
+        return self._page(traces, TRACES_FOUND, "", page.limit, page.after, condition)
+
+    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        percentiles = self.client.has_percentiles
+        query = {**filter_query(where), **NO_COPY}
+        pipeline = partial(usage_pipeline, by=by, percentiles=percentiles)
+        groups = self._aggregate(TRACES, query, pipeline)
+        return read_summaries(groups, by, percentiles=percentiles)
+
+    # Searches
+
+    def search_state(self) -> SearchState | None:
+        return self._search.state()
+
+    def prepare_search(self) -> SearchState | None:
+        return self._search.prepare()
+
+    def make_search(self, language: str | None) -> None:
+        self._search.make(language)
+
+    def fill_search(self, size: int) -> tuple[int, int]:
+        return self._search.fill(size)
+
+    def count_unindexed(self) -> int:
+        return self._search.count_unindexed()
+
+    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
+        return self._search.count(clauses, scope)
+
+    def list_found(self, page: FoundPage) -> Sequence[Row]:
+        return self._search.find(page)
+
+    def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
+        collection, query = self.client.collections[_COLLECTIONS[kind]], Document()
+        while documents := self._find(collection, query, FIRST_STORED, size):
+            query = {"_id": {"$gt": documents[-1]["_id"]}}
+            yield to_rows(documents)
+
+    def _page(
+        self,
+        collection: Collection,
+        listing: Listing,
+        owner: str,
+        limit: int | None,
+        after: str | None,
+        condition: Mapping[str, Any] | None = None,
+    ) -> Sequence[Row]:
+        """Return a page of the documents of an owner that fulfil a condition.
+
+        Raises:
+            NotFoundError: `after` does not belong to the owner.
+        """
+
+        def page() -> list[Document]:
+            query = listing.of(owner)
+            last = self._cursor(collection, listing, query, after)
+            query = {**query, **(condition or {})}
+            if last is not None:
+                query = listing.after(query, last)
+            return [] if limit == 0 else self._send(collection, query, listing, limit)
+
+        return to_rows(self.client.run(page))
+
+    def _cursor(
+        self,
+        collection: Collection,
+        listing: Listing,
+        query: Document,
+        after: str | None,
+        session: Session | None = None,
+    ) -> Document | None:
+        """Return the cursor of a document of a query; None if there is no `after`.
+
+        Raises:
+            NotFoundError: `after` does not belong to the query.
+        """
+        if after is None:
+            return None
+        last = collection.find_one(
+            {**query, **equal(id=after)}, listing.projection, session=session
+        )
+        if last is None:
+            raise NotFoundError(f"after={after!r} is no {listing.member}")
+        return last
+
+    def _find(
+        self,
+        collection: Collection,
+        query: Document,
+        listing: Listing | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Document]:
+        """Return the documents of a query."""
+        find = partial(self._send, collection, query, listing, limit, offset)
+        return self.client.run(find)
+
+    def _send(
+        self,
+        collection: Collection,
+        query: Document,
+        listing: Listing | None,
+        limit: int | None,
+        offset: int = 0,
+    ) -> list[Document]:
+        cursor = collection.find(
+            query,
+            self._search.projection,
+            sort=None if listing is None else listing.sort,
+            skip=min(offset, _MOST),
+            limit=limit if limit is not None and limit < _MOST else 0,
+            batch_size=min(limit or _DOCUMENTS_A_REPLY, _DOCUMENTS_A_REPLY),
+        )
+        return cursor.to_list()

@@ -1,0 +1,101 @@
+"""By which keys the records of an encrypted message store are encrypted, and how that changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from jazzmine._sync.message_store.backend import MessageBackend
+from jazzmine._compat.sync_concurrency import run_blocking
+from jazzmine.encryption.found import KeysFound
+from jazzmine.encryption.records import RecordCodec
+from jazzmine.errors import DecryptionError
+from jazzmine.records.base import Record, RecordKind, Snapshot
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row, RowDecoder, row_id
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.unreadable import Unreadable, reasons_of
+
+__all__ = ["iter_record_keys"]
+
+_KINDS: Mapping[RecordKind, type[Record]] = {
+    "conversations": Conversation,
+    "messages": Message,
+    "traces": TurnTrace,
+}
+
+# So many records are encrypted anew in a step: others that write wait for some 10 ms.
+_AT_ONCE = 200
+
+
+def iter_record_keys(
+    backend: MessageBackend, codec: RecordCodec, *, rekeys: bool
+) -> Iterator[KeysFound]:
+    """Yield by which keys the records are encrypted, some at a time.
+
+    Args:
+        backend: where they are.
+        codec: that of the store.
+        rekeys: whether what another key than the first has encrypted is encrypted with the first
+            one, in place of the very version that was decrypted. Otherwise what a key of the store
+            has encrypted is decrypted, to see whether it opens.
+    """
+    size = max(_AT_ONCE, backend.deleted_at_once)
+    for kind in _KINDS:
+        decoder: RowDecoder[Any] = RowDecoder(_KINDS[kind], Unreadable(), codec)
+        for rows in backend.iter_stored(kind, size):
+            keys = {row_id(row): _key_id(decoder, codec, row) for row in rows}
+            if rekeys:
+                first_id = codec.keyring.first_id
+                others = [record_id for record_id, key_id in keys.items() if key_id != first_id]
+                refused = _rekey(backend, codec, kind, decoder, others)
+            else:
+                known = [row for row in rows if keys[row_id(row)] in codec.keyring.ids]
+                refused = run_blocking(_refused, decoder, known)
+            yield KeysFound(kind, Counter(keys.values()), refused)
+
+
+def _key_id(decoder: RowDecoder[Any], codec: RecordCodec, row: Row) -> str | None:
+    try:
+        return codec.key_id(decoder.stored_record(row))
+    except ValidationError:
+        return None
+
+
+def _refused(decoder: RowDecoder[Any], rows: list[Row]) -> list[str]:
+    """Return why some rows do not open."""
+    found = []
+    for row in rows:
+        try:
+            decoder.record(row)
+        except DecryptionError as error:
+            found.append(str(error))
+    return found
+
+
+def _rekey(
+    backend: MessageBackend,
+    codec: RecordCodec,
+    kind: RecordKind,
+    decoder: RowDecoder[Any],
+    ids: list[str],
+) -> list[str]:
+    """Encrypt records with the first key; return why some were not."""
+    refused: dict[str, str] = {}
+
+    def change(row: Row) -> Snapshot[Any] | None:
+        try:
+            if codec.key_id(decoder.stored_record(row)) != codec.keyring.first_id:
+                return codec.encrypted(Snapshot(decoder.record(row)))
+        except DecryptionError as error:
+            refused[row_id(row)] = str(error)
+        except ValidationError as error:
+            refused[row_id(row)] = f"{error.title}: {reasons_of(error)}"
+        return None
+
+    if ids:
+        backend.rewrite(kind, ids, change)
+    return list(refused.values())

@@ -1,1 +1,0 @@
-"""Back ends that stand between a store and its back end."""

@@ -1,0 +1,55 @@
+"""By which keys the states of an encrypted working memory are encrypted, and how that changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from jazzmine._sync.working_memory.backend import Stored
+from jazzmine._sync.working_memory.store import WorkingMemoryStore
+from jazzmine._compat.sync_concurrency import sleep
+from jazzmine.deadline import Deadline
+from jazzmine.encryption.found import KeysFound
+from jazzmine.errors import DecryptionError
+
+__all__ = ["iter_state_keys"]
+
+# The longest time that a call takes, in s.
+_TIMEOUT = 30.0
+
+
+def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> Iterator[KeysFound]:
+    """Yield by which keys the states of an encrypted working memory are encrypted, one at a time.
+
+    Args:
+        store: an open store with keys.
+        rekeys: whether what another key than the first has encrypted is encrypted with the first
+            one, in place of the very state that was decrypted; when it expires does not change.
+            Otherwise what a key of the store has encrypted is decrypted, to see whether it opens.
+    """
+    for conversation_id in store.backend.conversations(Deadline(_TIMEOUT)):
+        stored = store.backend.load(conversation_id, Deadline(_TIMEOUT))
+        if stored.written is None:
+            continue
+        form, key_id = store.form, store.form.key_id(stored.written)
+        found = KeysFound("states", Counter([key_id]), [])
+        try:
+            if not rekeys and form.keyring is not None and key_id in form.keyring.ids:
+                form.rekeyed(stored.written, conversation_id, stored.user_id)
+            while rekeys and not _is_rekeyed(store, conversation_id, stored):
+                sleep(0.01)  # a block may hold the lock
+                stored = store.backend.load(conversation_id, Deadline(_TIMEOUT))
+        except DecryptionError as error:
+            found.refused.append(str(error))
+        yield found
+
+
+def _is_rekeyed(store: WorkingMemoryStore, conversation_id: str, read: Stored) -> bool:
+    """Encrypt a state with the first key; return False if another one was saved meanwhile."""
+    form, data = store.form, read.written
+    assert form.keyring is not None
+    if data is None or form.key_id(data) == form.keyring.first_id:
+        return True
+    encrypted = form.rekeyed(data, conversation_id, read.user_id)
+    deadline = Deadline(_TIMEOUT)
+    return store.backend.replace(conversation_id, read, encrypted, form.format, deadline)

@@ -1,0 +1,361 @@
+"""`adopt`: what jazzmine 0.1.42 has stored into a store of this version. Nothing else reads it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, TypeVar
+
+import typer
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from jazzmine.cli.options import open_store, refusals, store_config
+from jazzmine.cli.output import Refused, line, write
+from jazzmine.cli.places import Messages
+from jazzmine.cli.progress import counting
+from jazzmine.config import BackendConfig, JSONStoreConfig, MongoDBConfig, PostgresConfig
+from jazzmine.extras import extra
+from jazzmine.records.base import Record, RecordKind, require_stored
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MAX_DEPTH, MAX_INT, MIN_INT
+from jazzmine.sync import MessageStore
+
+__all__ = ["add_commands", "mended"]
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+_KINDS: dict[RecordKind, tuple[str, type[Record]]] = {
+    "conversations": ("conversations", Conversation),
+    "messages": ("messages", Message),
+    "traces": ("turn_traces", TurnTrace),
+}
+_AT_ONCE = 200
+_ROUNDS = 10  # a replacement may be refused for another reason, but only a few times
+_MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300 (sys.set_int_max_str_digits)
+_UNKNOWN_ID = "unknown"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+_NEWER = "FROM is a store of this version; `jazzmine copy` copies it"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("adopt")(adopt)
+
+
+def adopt(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="FROM", help="The URL of what 0.1.42 stored; it is not changed."),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TO", help="The URL of the new store; it is created if needed."),
+    ],
+) -> None:
+    """Bring the records of jazzmine 0.1.42 into a store of this version.
+
+    FROM is a JSON file, the tables of a PostgreSQL schema, or the collections of a MongoDB
+    database. Values that a record cannot hold are replaced, and a table says which. A record that
+    TO holds already stays as it is there, so the same command goes on where it was interrupted.
+
+    Example: `jazzmine adopt mongodb://localhost/chatbot mongodb://localhost/agents`
+    """
+    config = store_config(source, "FROM")
+    if config == store_config(target, "TO"):
+        raise typer.BadParameter("FROM and TO are the same place; choose another one for TO")
+    with refusals(), old_records(config) as read, open_store(target, create=True) as store:
+        report = Report()
+        with counting() as counter:
+            for kind in _KINDS:
+                counter.begin(f"adopting {kind}")
+                for records in report.readable(kind, read):
+                    _store(store, kind, records, report)
+                    counter.step(len(records))
+    report.print()
+
+
+# Reading
+
+Read: TypeAlias = Callable[[str], Iterator[dict[str, Any]]]
+"""Yields what a table, a collection or a section holds, in the order in which it was stored."""
+
+
+@contextmanager
+def old_records(config: BackendConfig) -> Iterator[Read]:
+    """Open what 0.1.42 stored, for a block.
+
+    Raises:
+        Refused: it is a store of this version.
+    """
+    if isinstance(config, JSONStoreConfig):
+        yield _in_file(Path(config.path))
+    elif isinstance(config, PostgresConfig):
+        with extra("postgres", "PostgreSQL"):
+            import psycopg
+        with psycopg.connect(config.dsn) as connection:
+            yield _in_tables(connection, config.schema)
+    elif isinstance(config, MongoDBConfig):
+        with extra("mongodb", "MongoDB"):
+            import pymongo
+        with pymongo.MongoClient[dict[str, Any]](config.uri) as client:
+            yield _in_collections(client[config.db])
+    else:
+        raise typer.BadParameter("jazzmine 0.1.42 stored in JSON, PostgreSQL and MongoDB alone")
+
+
+def _in_file(path: Path) -> Read:
+    # 0.1.42 wrote lone surrogates as escapes, NaN, and integers of any size.
+    document = json.loads(path.read_bytes(), parse_int=_parse_int)
+    if not isinstance(document, dict) or "version" in document:
+        raise Refused(_NEWER if isinstance(document, dict) else f"{path} holds no records")
+
+    def read(section: str) -> Iterator[dict[str, Any]]:
+        records = document.get(section, [])
+        # 0.1.42 kept several traces of one message, and found the last.
+        key = "message_id" if section == "turn_traces" else "id"
+        return iter({raw.get(key, at): raw for at, raw in enumerate(records)}.values())
+
+    return read
+
+
+def _parse_int(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+
+def _in_tables(connection: Any, schema: str) -> Read:
+    from psycopg import sql
+    from psycopg.rows import dict_row
+
+    marker = sql.Identifier(schema, "jazzmine_migrations").as_string(connection)
+    if connection.execute("SELECT to_regclass(%s)", [marker]).fetchone()[0] is not None:
+        raise Refused(_NEWER)
+
+    def read(table: str) -> Iterator[dict[str, Any]]:
+        with connection.cursor(f"adopt_{table}", row_factory=dict_row) as cursor:
+            cursor.execute(
+                sql.SQL("SELECT * FROM {} ORDER BY ctid").format(sql.Identifier(schema, table))
+            )
+            yield from cursor
+
+    return read
+
+
+def _in_collections(database: Any) -> Read:
+    if database["jazzmine_fields"].find_one() is not None:
+        raise Refused(_NEWER)
+
+    def read(collection: str) -> Iterator[dict[str, Any]]:
+        for document in database[collection].find(sort=[("_id", 1)]):
+            del document["_id"]
+            yield _plain_document(document)
+
+    return read
+
+
+def _plain_document(value: Any) -> Any:
+    if hasattr(value, "as_doc"):  # the driver decodes an object with `$ref` as a DBRef
+        value = value.as_doc()
+    if isinstance(value, dict):
+        return {name: _plain_document(item) for name, item in value.items()}
+    return list(map(_plain_document, value)) if isinstance(value, list) else value
+
+
+# Writing
+
+
+class Report:
+    """Counts what was read, written, replaced and left out."""
+
+    def __init__(self) -> None:
+        self.read: Tally[RecordKind] = Tally()
+        self.found: Tally[RecordKind] = Tally()
+        self.present: Tally[RecordKind] = Tally()
+        self.left_out: list[tuple[RecordKind, str, str]] = []
+        # How many values of a field were replaced for a reason, and in which record first.
+        self.replaced: dict[tuple[RecordKind, str, str], tuple[int, str]] = {}
+
+    def readable(self, kind: RecordKind, read: Read) -> Iterator[list[Any]]:
+        """Yield the records of a kind, with replacements, some at a time."""
+        name, record_class = _KINDS[kind]
+        stored = read(name)
+        while part := list(islice(stored, _AT_ONCE)):
+            records = []
+            for raw in part:
+                self.read[kind] += 1
+                try:
+                    record, reasons = mended(record_class, raw)
+                except ValidationError as error:
+                    fields = {".".join(map(str, one["loc"])) for one in error.errors()}
+                    self.leave_out(kind, raw.get("id"), f"cannot be read: {', '.join(fields)}")
+                    continue
+                records.append(record)
+                for field, reason in reasons.items():
+                    key = (kind, re.sub(r"\.\d+", "", field), reason)
+                    count, first = self.replaced.get(key, (0, str(raw.get("id"))))
+                    self.replaced[key] = (count + 1, first)
+            yield records
+
+    def leave_out(self, kind: RecordKind, record_id: object, reason: str) -> None:
+        """Note a record that cannot be stored."""
+        self.left_out.append((kind, str(record_id), reason))
+
+    def print(self) -> None:
+        """Print the counts and the table of replacements.
+
+        Raises:
+            Refused: not every record is there.
+        """
+        for (kind, field, reason), (count, first) in self.replaced.items():
+            write(line(f"replaced in {count:,} {kind}: {field} (first: {first!r}): {reason}"))
+        for kind, record_id, reason in self.left_out:
+            write(line(f"left out of the {kind}: {record_id!r}: {reason}"))
+        for kind in _KINDS:
+            write(
+                f"{kind:<14}FROM {self.read[kind]:>10,}   TO {self.present[kind]:>10,}"
+                f"   there before {self.found[kind]:>10,}"
+            )
+        if missing := {kind for kind in _KINDS if self.read[kind] != self.present[kind]}:
+            raise Refused(f"not all is adopted: of {', '.join(sorted(missing))} some are left out")
+        write("verified: every record is there")
+
+
+def _store(store: MessageStore, kind: RecordKind, records: Sequence[Any], report: Report) -> None:
+    """Store the records that are not stored yet and refer to what is, and count what is there."""
+    stored = _stored(store, kind, records)
+    report.found[kind] += len(stored)
+    new = [record for record in records if record.id not in stored]
+    if fit := _without_orphans(store, kind, new, report):
+        Messages(store).store(kind, fit)
+    report.present[kind] += len(_stored(store, kind, records))
+
+
+def _stored(store: MessageStore, kind: RecordKind, records: Sequence[Any]) -> set[str]:
+    batches = Messages(store).same(kind, iter([list(records)]))
+    return {record.id for batch in batches for record in batch}
+
+
+def _without_orphans(
+    store: MessageStore, kind: RecordKind, records: Sequence[Any], report: Report
+) -> Sequence[Any]:
+    if kind == "conversations" or not records:
+        return records
+    if kind == "messages":
+        owners = {message.conversation_id for message in records}
+        known = {one for one in owners if store.get_conversation_by_id(one) is not None}
+        fit = [message for message in records if message.conversation_id in known]
+        reason = "its conversation is not stored"
+    else:
+        messages = store.get_messages_by_ids([trace.message_id for trace in records])
+        pairs = {(message.id, message.conversation_id) for message in messages}
+        fit = [trace for trace in records if (trace.message_id, trace.conversation_id) in pairs]
+        reason = "its message is not stored, or is of another conversation"
+    for record in records:
+        if record not in fit:
+            report.leave_out(kind, record.id, reason)
+    return fit
+
+
+# Mending
+
+
+def mended(kind: type[AnyRecord], raw: dict[str, Any]) -> tuple[AnyRecord, dict[str, str]]:
+    """Return a record with replacements for the values that it cannot contain.
+
+    NaN and infinity become null in free-form data, else the field's default; an integer beyond 64
+    bits its decimal text, and in a field of integers the nearest that fits; U+0000 in a key and a
+    lone surrogate U+FFFD; an empty id "unknown"; data nested deeper than the limit its JSON text.
+
+    Returns:
+        The record, and the reason for the replacement by the field's name.
+
+    Raises:
+        ValidationError: a value has no replacement.
+    """
+    data: dict[str, Any] = _copied(raw)
+    replaced: dict[str, str] = {}
+    for _ in range(_ROUNDS):
+        try:
+            record: AnyRecord = kind.__pydantic_validator__.validate_python(data)
+            require_stored(record)
+            return record, replaced
+        except ValidationError as error:
+            last = error
+            found = [one for one in error.errors(include_url=False) if _replace(data, one)]
+        if not found:
+            break
+        replaced |= {".".join(map(str, one["loc"])): one["msg"] for one in found}
+    raise last
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return list(map(_copied, value)) if isinstance(value, list) else value
+
+
+def _replace(data: Any, error: ErrorDetails) -> bool:
+    """Replace a refused value in place; return whether there is a replacement."""
+    *path, name = error["loc"]
+    try:
+        for step in path:
+            data = data[step]
+        value = data[name]
+    except (IndexError, KeyError, TypeError):
+        return False  # the field is missing
+    if error["type"] == "extra_forbidden":
+        return False
+    if error["type"] == "json_value":
+        replacement = _plain(value)
+    elif isinstance(value, float) and not math.isfinite(value) and isinstance(data, dict):
+        del data[name]
+        return True
+    else:
+        replacement = _replacement(value, error["type"])
+    if replacement is value or replacement == value:
+        return False
+    data[name] = replacement
+    return True
+
+
+def _replacement(value: Any, refused_as: str) -> Any:
+    """Return the replacement for the value of a typed field, or the value itself."""
+    if isinstance(value, str):
+        if not value and refused_as == "string_too_short":
+            return _UNKNOWN_ID
+        return _SURROGATE.sub(_REPLACEMENT, value)
+    if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
+        if refused_as == "string_type":
+            return str(value)
+        if refused_as in ("greater_than_equal", "less_than_equal"):
+            return MAX_INT if value > 0 else MIN_INT
+    return value
+
+
+def _plain(value: Any, depth: int = 1) -> Any:
+    """Return free-form data with replacements for values that a back end cannot store."""
+    if isinstance(value, str):
+        return _SURROGATE.sub(_REPLACEMENT, value)
+    if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, (dict, list)) and depth > MAX_DEPTH:
+        return json.dumps(value)
+    if isinstance(value, dict):
+        plain: dict[str, Any] = {}
+        for key, item in value.items():
+            key = _SURROGATE.sub(_REPLACEMENT, key).replace("\0", _REPLACEMENT)
+            while key in plain:
+                key += _REPLACEMENT
+            plain[key] = _plain(item, depth + 1)
+        return plain
+    return [_plain(item, depth + 1) for item in value] if isinstance(value, list) else value

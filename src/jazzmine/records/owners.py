@@ -1,0 +1,52 @@
+"""Whose a record is: what one user's view of a store looks at, and what it refuses.
+
+A record of another user and one that is not stored are refused with the same text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import from_json
+
+from jazzmine.errors import IntegrityError, ScopeError
+from jazzmine.records.rows import Row
+
+__all__ = ["id_taken", "require_own", "row_conversation", "row_user", "unknown_message"]
+
+
+def unknown_message(message_id: str) -> IntegrityError:
+    """Return the error of a trace whose message is not stored, or in another's conversation."""
+    return IntegrityError(f"message {message_id!r} is not stored; store the message first")
+
+
+def id_taken(kind: str, record_id: str) -> IntegrityError:
+    """Return the error for a new record with the id of another user's."""
+    return IntegrityError(f"the {kind} {record_id!r} cannot be stored: its id is taken")
+
+
+def require_own(own_id: str, user_id: str | None) -> None:
+    """Raise `ScopeError` if a view is given another user than its own."""
+    if user_id is not None and user_id != own_id:
+        raise ScopeError("this store is scoped to another user than the one that was given")
+
+
+def row_user(row: Row) -> str:
+    """Return whose a conversation is, from its row; "" if that cannot be read."""
+    return _field(row, "user_id")
+
+
+def row_conversation(row: Row) -> str:
+    """Return in which conversation a message or a trace is, from its row."""
+    return _field(row, "conversation_id")
+
+
+def _field(row: Row, name: str) -> str:
+    body: Any = row[1]
+    if not isinstance(body, dict):
+        try:
+            body = from_json(body)
+        except ValueError:
+            return ""
+    value = body.get(name) if isinstance(body, dict) else None
+    return value if isinstance(value, str) else ""
