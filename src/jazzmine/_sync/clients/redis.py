@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from jazzmine._sync.keyed_locks import KeyedLocks
-from jazzmine._compat.sync_concurrency import sleep
 from jazzmine._compat.sync_redis import AnyRedis, AnyTimeoutError, time_limit
+from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.backends.redis.driver import (
     Remedy,
     is_cluster,

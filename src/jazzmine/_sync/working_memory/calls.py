@@ -8,7 +8,7 @@ from time import monotonic
 from typing import NamedTuple, TypeAlias
 
 from jazzmine._sync.working_memory.backend import Lock, Mark, Stored
-from jazzmine._compat.sync_concurrency import current_caller
+from jazzmine._compat.concurrency import sync_current_caller as current_caller
 from jazzmine.deadline import Deadline
 from jazzmine.records.working_memory import WorkingMemory
 
