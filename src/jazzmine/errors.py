@@ -78,7 +78,7 @@ class RecordTooLargeError(JazzmineError, ValueError):
 
 
 class DecryptionError(JazzmineError, ValueError):
-    """No key of the store opens a sealed value, it was changed or moved, or it is not sealed."""
+    """No key of the store opens a value, it was changed or moved, or it is not encrypted."""
 
 
 class StoreClosedError(JazzmineError, RuntimeError):

@@ -86,10 +86,12 @@ def failing(city: str) -> str:
     raise OSError("no network")
 
 
-def agent(repository: JazzmineSessionRepository, **more: Any) -> tuple[Agent, ScriptedModel]:
+def agent(
+    repository: JazzmineSessionRepository, session_id: str = "s1", **more: Any
+) -> tuple[Agent, ScriptedModel]:
     """Return an agent with one tool whose session is in a repository, and its model."""
     model = ScriptedModel()
-    manager = RepositorySessionManager("s1", repository)
+    manager = RepositorySessionManager(session_id, repository)
     made = Agent(
         model=model,
         session_manager=manager,

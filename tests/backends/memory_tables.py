@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import sqlite3
 import time
 from abc import ABC, abstractmethod
@@ -23,6 +22,7 @@ from tests.servers import redis as redis_server
 __all__ = [
     "APIS",
     "BACKENDS",
+    "TOKEN",
     "Config",
     "Locks",
     "PostgresRows",
@@ -47,6 +47,9 @@ def open_sync(config: Config, **options: Any) -> Any:
 
 APIS = [open_async, open_sync]
 _numbers = itertools.count(1)
+
+# The token of the lock of another store.
+TOKEN = "0123456789abcdef"
 
 BACKENDS = ["postgres", "sqlite", "redis"]
 
@@ -76,7 +79,7 @@ class Locks(ABC):
 
     @abstractmethod
     def take_lock(self, store: str, seconds: float = 60) -> None:
-        """Have another store hold the lock, as its number 1."""
+        """Have another store hold the lock."""
 
     @abstractmethod
     def end_lock(self) -> None:
@@ -106,10 +109,6 @@ class Locks(ABC):
     def put(self, data: bytes) -> None:
         """Replace the JSON of the state, as another store does."""
 
-    @abstractmethod
-    def corrupt(self) -> list[tuple[Any, ...]]:
-        """Return what was set aside: the user, the data, and for how long it is kept, in s."""
-
 
 class RedisLocks(Locks):
     """In Redis."""
@@ -123,14 +122,14 @@ class RedisLocks(Locks):
 
     def take_lock(self, store: str, seconds: float = 60) -> None:
         since = int(time.time() * 1000)
-        lock = f"{store}.1 {since} the store {store!r}"
+        lock = f"{TOKEN} {since} the store {store!r}"
         self._client.set("wm_lock:{c}", lock, px=int(seconds * 1000))
 
     def end_lock(self) -> None:
         self._client.delete("wm_lock:{c}")
 
     def expire(self, seconds: float = -1) -> None:
-        for key in (*self._client.keys("wm:*"), *self._client.keys("wm_deleted:*")):
+        for key in self._client.keys("wm:*"):
             self._client.pexpire(key, int(seconds * 1000))
 
     def elapse(self, seconds: float) -> None:
@@ -149,22 +148,13 @@ class RedisLocks(Locks):
         return data
 
     def put(self, data: bytes) -> None:
-        new = {"data": data, "mark": f"another.{next(_numbers)}"}
+        new = {"data": data, "marks": f"{next(_numbers):016x}"}
         self._client.hset("wm:{c}", mapping=new)
-
-    def corrupt(self) -> list[tuple[Any, ...]]:
-        return [
-            (self._client.hget(key, "user").decode(), self._client.hget(key, "data"), left / 1000)
-            for key in self._client.keys("wm_corrupt:*")
-            if (left := self._client.pttl(key))
-        ]
 
 
 class Rows(Locks):
     """The rows of the conversation "c", read and changed without the library."""
 
-    #: A query of the locks that expire after a time, as conversation, store and number.
-    locks: str
     blob: Callable[[bytes], Any] = bytes
 
     @abstractmethod
@@ -177,11 +167,28 @@ class Rows(Locks):
 
     def locked(self) -> list[Any]:
         """Return the conversations whose lock is held."""
-        return [row[0] for row in self.run(self.locks, time.time())]
+        return [row[0] for row in self._locks()]
+
+    def _locks(self) -> list[tuple[Any, ...]]:
+        return self.run(
+            "SELECT conversation_id, lock_token FROM working_memory WHERE lock_token IS NOT NULL"
+            " AND lock_expires_at > ?",
+            self.after(0),
+        )
 
     def holder(self) -> str | None:
-        rows = self.run(f"{self.locks} AND conversation_id = 'c'", time.time())
-        return f"{rows[0][1]}.{rows[0][2]}" if rows else None
+        tokens = [token for conversation_id, token in self._locks() if conversation_id == "c"]
+        return tokens[0] if tokens else None
+
+    def take_lock(self, store: str, seconds: float = 60) -> None:
+        self.run(
+            "UPDATE working_memory SET lock_token = ?, lock_holder = ?, lock_taken_at = ?,"
+            " lock_expires_at = ?",
+            *(TOKEN, f"the store {store!r}", self.after(0), self.after(seconds)),
+        )
+
+    def end_lock(self) -> None:
+        self.run("UPDATE working_memory SET lock_expires_at = ?", self.after(-1))
 
     def expire(self, seconds: float = -1) -> None:
         self.run("UPDATE working_memory SET expires_at = ?", self.after(seconds))
@@ -204,21 +211,12 @@ class Rows(Locks):
         return rows[0][0] if rows else None
 
     def put(self, data: bytes) -> None:
-        statement = "UPDATE working_memory SET data = ?, mark = ? WHERE conversation_id = 'c'"
-        self.run(statement, data, f"another.{next(_numbers)}")
-
-    def corrupt(self) -> list[tuple[Any, ...]]:
-        rows = self.run("SELECT user_id, data, expires_at FROM working_memory_corrupt")
-        return [(user, data, self._left(expires_at)) for user, data, expires_at in rows]
+        statement = "UPDATE working_memory SET data = ?, marks = ? WHERE conversation_id = 'c'"
+        self.run(statement, data, f"{next(_numbers):016x}")
 
 
 class PostgresRows(Rows):
-    """In PostgreSQL; the lock is in the row of the state."""
-
-    locks = (
-        "SELECT conversation_id, lock ->> 'store', lock ->> 'number' FROM working_memory"
-        " WHERE (lock ->> 'expires_at')::float8 > ?"
-    )
+    """In PostgreSQL."""
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
@@ -233,29 +231,16 @@ class PostgresRows(Rows):
     def elapse(self, seconds: float) -> None:
         self.run(
             "UPDATE working_memory SET expires_at = expires_at - ? * interval '1 second',"
-            " sweep_after = sweep_after - ? * interval '1 second', writers = ("
-            " SELECT coalesce(jsonb_object_agg(key, jsonb_build_array("
-            " value -> 0, (value ->> 1)::float8 - ?)), '{}') FROM jsonb_each(writers))",
-            *[seconds] * 3,
+            " sweep_after = sweep_after - ? * interval '1 second'",
+            *[seconds] * 2,
         )
 
     def after(self, seconds: float) -> Any:
         return self.run("SELECT clock_timestamp() + ? * interval '1 second'", seconds)[0][0]
 
-    def take_lock(self, store: str, seconds: float = 60) -> None:
-        now = time.time()
-        lock = {"store": store, "number": 1, "holder": f"the store {store!r}"}
-        lock |= {"taken_at": now, "expires_at": now + seconds}
-        self.run("UPDATE working_memory SET lock = ?::jsonb", json.dumps(lock))
-
-    def end_lock(self) -> None:
-        self.run("UPDATE working_memory SET lock = lock || '{\"expires_at\": 0}'")
-
 
 class SQLiteRows(Rows):
-    """In an SQLite database; the lock has a row of its own."""
-
-    locks = "SELECT conversation_id, store, number FROM working_memory_locks WHERE expires_at > ?"
+    """In an SQLite database."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -272,16 +257,3 @@ class SQLiteRows(Rows):
 
     def after(self, seconds: float) -> Any:
         return time.time() + seconds
-
-    def take_lock(self, store: str, seconds: float = 60) -> None:
-        self.run(
-            "INSERT OR REPLACE INTO working_memory_locks VALUES ('c', ?, 1, ?, ?, ?, ?)",
-            store,
-            f"the store {store!r}",
-            self.after(0),
-            self.after(0),
-            self.after(seconds),
-        )
-
-    def end_lock(self) -> None:
-        self.run("UPDATE working_memory_locks SET expires_at = 0")

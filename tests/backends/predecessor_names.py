@@ -1,13 +1,11 @@
-"""Find the public names of jazzmine 0.1.42's two packages, for `predecessor_names.json`.
+"""Find the public names of jazzmine 0.1.42's two packages.
 
-Its source is parsed, never run, since it imports drivers that nothing else here needs. To write
-the file again: python -m tests.backends.predecessor_names > tests/backends/predecessor_names.json
+Its source is parsed, never run, since it imports drivers that nothing else here needs.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,12 @@ import pydantic
 
 from tests.servers import predecessor
 
-__all__ = ["FILE", "REQUIRED", "names_of_source"]
+__all__ = ["ENUM", "MADE", "REQUIRED", "names_of_source"]
 
-FILE = Path(__file__).with_suffix(".json")
 PACKAGES = ("message_store", "working_memory")
 
 REQUIRED, MADE, ENUM = "required", "made by a function", "the member of an enum"
-"""The JSON of a parameter's default; any other value is in a list of one."""
+"""A parameter's default; any other value is in a list of one."""
 
 
 def names_of_source() -> dict[str, Any]:
@@ -104,7 +101,3 @@ def _default(given: ast.expr | None) -> Any:
     if isinstance(given, ast.Attribute):
         return ENUM
     return [ast.literal_eval(given)]
-
-
-if __name__ == "__main__":
-    print(json.dumps(names_of_source(), indent=1))

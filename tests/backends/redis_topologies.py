@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.crc import key_slot
 
-from jazzmine.backends.redis.keys import Keys
+from jazzmine.backends.redis.keys import keys_of
 from jazzmine.core import working_memory as core
 from jazzmine.sync import working_memory as sync
 from tests.backends.redis_apis import APIS, Opened, open_async, open_sync
@@ -51,7 +51,7 @@ class Topology:
         """The proxy in front of the server that stores a conversation."""
         if len(self.proxies) == 1:
             return self.proxies[0]
-        slot = key_slot(Keys(conversation_id).memory)
+        slot = key_slot(keys_of(conversation_id)[0])
         return self.proxies[slot * len(self.proxies) // 16384]
 
     def keys(self, pattern: str) -> list[bytes]:

@@ -88,23 +88,6 @@ def end_late(store: WorkingMemoryStore, expire: Expire) -> None:
         memory.end_turn("Hello", "greet")
 
 
-def test_of_a_tombstone(
-    store: WorkingMemoryStore, expire: Expire, backend: tuple[Any, Locks]
-) -> None:
-    with open_sync(backend[0]) as other:
-        assert other.get("c") is not None
-        assert store.delete("c") is True
-        expire()
-
-        assert store.delete("c") is False
-        with pytest.raises(NotFoundError):
-            other.end_turn("c", "Hello", "greet")
-        assert other.get_or_create("c", "bob", "agent").revision == 1
-        current = store.get("c")
-        assert current is not None
-        assert current.user_id == "bob"
-
-
 def test_whose_it_was_keeps_no_other_user_from_the_conversation(
     store: WorkingMemoryStore, expire: Expire
 ) -> None:
@@ -118,7 +101,7 @@ def test_between_the_steps_of_an_erasure(store: WorkingMemoryStore, expire: Expi
     assert store.erase_user("ann") == 0
     store.get_or_create("c", "ann", "agent")
 
-    before(store, "owned_by", expire)
+    before(store, "conversations", expire)
     assert store.erase_user("ann") == 0
 
     assert store.get_or_create("c", "bob", "agent").user_id == "bob"

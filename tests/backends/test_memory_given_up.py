@@ -1,4 +1,4 @@
-"""A request that was given up, and that the network delivers later, changes nothing."""
+"""A request that was given up, and that the network delivers later, undoes nothing."""
 
 from __future__ import annotations
 
@@ -11,163 +11,99 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.working_memory.backend import Lock, Mark, Stored, Written
+from jazzmine._sync.working_memory.backend import Lock
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockLostError, NotFoundError, StoreUnavailableError
 from jazzmine.sync.working_memory import WorkingMemoryStore
-from tests.backends.memory_tables import Locks, open_sync, opened_backend
+from tests.backends.memory_tables import BACKENDS, Locks, open_sync, opened_backend
 
 Opened = tuple[WorkingMemoryStore, WorkingMemoryStore, Locks]
 
 
-@pytest.fixture(params=["postgres", "redis"])
+@pytest.fixture(params=BACKENDS)
 def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
-    """Two stores on the same data, with the conversations "c" and "old", which expires."""
-    with (
-        opened_backend(request.param, tmp_path) as (config, locks),
-        open_sync(config) as store,
-        open_sync(config) as other,
-    ):
-        yield store, other, locks
-
-
-class Network:
-    """Holds what a store writes and locks, which the store gives up."""
-
-    def __init__(self, store: WorkingMemoryStore) -> None:
-        self._backend: Any = store.backend
-        self._held: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
-
-    def hold(self, call: Callable[[], object]) -> None:
-        """Make a call, which fails."""
-        for name in ("write", "lock"):
-            setattr(self._backend, name, self._holding(getattr(self._backend, name)))
-        with pytest.raises(StoreUnavailableError):
-            call()
-        for name in ("write", "lock"):
-            delattr(self._backend, name)
-
-    def _holding(self, send: Callable[..., Any]) -> Callable[..., Any]:
-        def hold(*request: Any) -> Any:
-            self._held.append((send, (*request[:-1], Deadline(5))))
-            raise StoreUnavailableError("it is held")
-
-        return hold
-
-    def deliver(self) -> list[Any]:
-        """Have the server do what was held, and return its answers."""
-        assert self._held
-        return [send(*request) for send, request in self._held]
-
-
-def in_a_block(store: WorkingMemoryStore, cid: str) -> None:
-    with store.locked(cid) as memory:
-        memory.end_turn("in a block", "later")
-
-
-CALLS: dict[str, Callable[[WorkingMemoryStore, str], object]] = {
-    "end_turn": lambda store, cid: store.end_turn(cid, "an update", "greet"),
-    "get_or_create": lambda store, cid: store.get_or_create(cid, "ann", "agent"),
-    "delete": lambda store, cid: store.delete(cid),
-    "locked": in_a_block,
-    "get": lambda store, cid: store.get(cid),
-    "erase_user": lambda store, cid: store.erase_user("ann"),
-}
-
-
-@pytest.mark.every_combination
-@pytest.mark.parametrize("following", CALLS)
-@pytest.mark.parametrize(
-    ("given_up", "cid"),
-    [("end_turn", "c"), ("delete", "c"), ("locked", "c"), ("get_or_create", "new")],
-)
-def test_what_was_given_up_changes_nothing_after_a_later_call(
-    stores: Opened, given_up: str, cid: str, following: str
-) -> None:
-    store, other, locks = stores
-    network = Network(store)
-    store.get_or_create("c", "ann", "agent")
-    network.hold(lambda: CALLS[given_up](store, cid))
-    with suppress(NotFoundError):
-        CALLS[following](store, cid)
-    before = other.get(cid)
-
-    network.deliver()
-
-    assert other.get(cid) == before
-    assert locks.holder() is None
-    assert before is None or following != "erase_user"
-
-
-def test_a_creation_that_was_given_up_is_not_made_after_an_erasure_of_what_expired(
-    stores: Opened,
-) -> None:
-    """The erasure, of another store, keeps what tells the late request from a new one."""
-    store, other, locks = stores
-    network = Network(store)
-    store.get_or_create("c", "ann", "agent")
-    locks.expire()
-    network.hold(lambda: store.get_or_create("c", "ann", "agent"))
-    assert store.get("c") is None
-    other.erase_user("ann")
-
-    network.deliver()
-
-    assert other.get("c") is None
-
-
-def test_a_request_that_is_given_up_while_another_is_taken_back_stays_doubtful(
-    stores: Opened,
-) -> None:
-    store, _, _ = stores
-    store.get_or_create("c", "ann", "agent")
-    updates, backend = store._updates, store.backend
-    earlier, later = updates._next_mark(), updates._next_mark()
-    updates._doubtful["c"] = earlier
-    load = backend.load
-
-    def load_slowly(*arguments: Any, **named: Any) -> Stored:
-        stored = load(*arguments, **named)
-        updates._doubtful["c"] = later  # as a call of another thread, which fails now
-        return stored
-
-    backend.load = load_slowly  # type: ignore[method-assign]
-    store.get("c")
-
-    assert updates._doubtful["c"] == later
-
-
-def test_the_doubts_of_ten_thousand_conversations_are_kept(stores: Opened) -> None:
-    store, _, _ = stores
-    store.get_or_create("c0", "ann", "agent")
-    updates = store._updates
-    for number in range(1, 10_000):
-        updates._doubtful[f"c{number}"] = Mark("another", number)
-    network = Network(store)
-
-    network.hold(lambda: store.end_turn("c0", "late", "greet"))
-    store.end_turn("c0", "in time", "greet")
-
-    assert network.deliver() == [Written()]
-    assert len(updates._doubtful) == 9_999
-    current = store.get("c0")
-    assert current is not None
-    assert current.last_agent_response == "in time"
-
-
-@pytest.fixture(params=["postgres", "sqlite", "redis"])
-def any_stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+    """Two stores on the same data, with the conversation "c"."""
     with (
         opened_backend(request.param, tmp_path) as (config, locks),
         open_sync(config) as store,
         open_sync(config, lock_timeout=2) as other,
     ):
+        store.get_or_create("c", "ann", "agent")
         yield store, other, locks
 
 
-def test_a_renewal_that_is_late_takes_no_lock_after_its_block(any_stores: Opened) -> None:
-    store, other, locks = any_stores
-    store.get_or_create("c", "ann", "agent")
+class Network:
+    """Holds what a store writes, which the store gives up."""
+
+    def __init__(self, store: WorkingMemoryStore) -> None:
+        self._backend: Any = store.backend
+        self._held: list[tuple[Any, ...]] = []
+
+    def hold(self, call: Callable[[], object]) -> None:
+        """Make a call, which fails."""
+        self._backend.write = self._hold
+        with pytest.raises(StoreUnavailableError):
+            call()
+        del self._backend.write
+
+    def _hold(self, *request: Any) -> Any:
+        self._held.append((*request[:-2], lambda _: None, Deadline(5)))
+        raise StoreUnavailableError("it is held")
+
+    def deliver(self) -> None:
+        """Have the server do what was held."""
+        assert self._held
+        for request in self._held:
+            self._backend.write(*request)
+
+
+def in_a_block(store: WorkingMemoryStore) -> None:
+    with store.locked("c") as memory:
+        memory.end_turn("in a block", "later")
+
+
+CALLS: dict[str, Callable[[WorkingMemoryStore], object]] = {
+    "end_turn": lambda store: store.end_turn("c", "an update", "greet"),
+    "delete": lambda store: store.delete("c"),
+    "locked": in_a_block,
+    "made anew": lambda store: (store.delete("c"), store.get_or_create("c", "ann", "agent")),
+}
+
+
+@pytest.mark.every_combination
+@pytest.mark.parametrize("following", ["end_turn", "locked", "made anew"])
+@pytest.mark.parametrize("given_up", ["end_turn", "delete", "locked"])
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["the same store", "another store"])
+def test_what_was_given_up_changes_nothing_after_a_later_save(
+    stores: Opened, given_up: str, following: str, elsewhere: bool
+) -> None:
+    store, other, locks = stores
+    network = Network(store)
+    network.hold(lambda: CALLS[given_up](store))
+    CALLS[following](other if elsewhere else store)
+    before = other.get("c")
+    assert before is not None
+
+    network.deliver()
+
+    assert other.get("c") == before
+    assert locks.holder() is None
+
+
+def test_what_was_given_up_is_waited_for_by_no_call(stores: Opened) -> None:
+    """It takes effect at most once, before the next save or never."""
+    store, other, _ = stores
+    network = Network(store)
+    network.hold(lambda: store.set_data("c", late=1))
+
+    network.deliver()
+
+    assert store.set_data("c", later=2).data == {"late": 1, "later": 2}
+    assert other.get("c") == store.get("c")
+
+
+def test_a_renewal_that_is_late_takes_no_lock_after_its_block(stores: Opened) -> None:
+    store, other, locks = stores
     backend: Any = store.backend
     requests: list[Lock] = []
     lock = backend.lock
@@ -189,62 +125,23 @@ def test_a_renewal_that_is_late_takes_no_lock_after_its_block(any_stores: Opened
     assert other.end_turn("c", "Hello", "greet").revision == 3
 
 
-def test_an_earlier_request_that_is_taken_back_leaves_the_lock_of_a_later_block(
-    any_stores: Opened,
-) -> None:
-    store, _, locks = any_stores
-    store.get_or_create("c", "ann", "agent")
-    earlier = store._updates._next_mark()
-
-    with store.locked("c"):
-        held = locks.holder()
-        store.backend.load("c", Deadline(5), taken_back=earlier)
-
-        assert locks.holder() == held
-
-
-def test_a_block_whose_store_is_closed_during_its_save_tells_what_became_of_it(
-    any_stores: Opened,
-) -> None:
-    store, other, _ = any_stores
-    store.get_or_create("c", "ann", "agent")
-    backend: Any = store.backend
-    write = backend.write
-
-    def close_and_write(*request: Any) -> Any:
-        store._updates.close()  # which releases the locks of blocks
-        return write(*request)
-
-    backend.write = close_and_write
-    with store.locked("c") as memory:
-        memory.end_turn("kept", "greet")
-
-    current = other.get("c")
-    assert current is not None
-    assert current.last_agent_response == "kept"
-
-
-def test_an_erasure_beside_writers_ends_with_nothing(any_stores: Opened) -> None:
-    store, other, _ = any_stores
+def test_an_erasure_beside_writers_ends_with_nothing(stores: Opened) -> None:
+    store, other, _ = stores
     over, errors = threading.Event(), list[BaseException]()
 
-    def write(writer: WorkingMemoryStore, number: int) -> None:
+    def write(writer: WorkingMemoryStore) -> None:
         while not over.is_set():
             try:
-                writer.get_or_create(f"c{number}", "ann", "agent")
-                writer.end_turn(f"c{number}", "Hello", "greet")
-                in_a_block(writer, f"c{number}")
+                writer.get_or_create("c", "ann", "agent")
+                writer.end_turn("c", "Hello", "greet")
+                in_a_block(writer)
             except (NotFoundError, LockLostError):
                 pass
             except Exception as error:
                 errors.append(error)
                 return
 
-    writers = [
-        threading.Thread(target=write, args=(writer, number))
-        for writer in (store, other)
-        for number in range(2)
-    ]
+    writers = [threading.Thread(target=write, args=(writer,)) for writer in (store, other)]
     for each in writers:
         each.start()
     end = time.monotonic() + 1
@@ -257,4 +154,4 @@ def test_an_erasure_beside_writers_ends_with_nothing(any_stores: Opened) -> None
 
     assert errors == []
     assert other.active_count() == 0
-    assert [other.get(f"c{number}") for number in range(2)] == [None, None]
+    assert other.get("c") is None

@@ -20,7 +20,7 @@ from tests.servers.proxy import Proxy
 
 Call = Callable[[Any, WorkingMemory], Any]  # with what was read before
 CID = "a {strange} conversation: 100 %"
-NEW = "one more"  # as in CID, the key of jazzmine 0.1 is on the same node of a cluster
+NEW = "one more"
 
 
 def turn_in_a_block(store: Any, read: WorkingMemory) -> None:
@@ -34,7 +34,7 @@ def greet(memory: WorkingMemory) -> None:
 
 
 def stale_save(store: Any, read: WorkingMemory) -> None:
-    read.revision = 17
+    read.version_token = "of another save"
     with pytest.raises(StaleWorkingMemoryError, match="revision"):
         store.save(read)
 
@@ -55,22 +55,18 @@ CALLS: dict[str, Call] = {
 }
 ROUND_TRIPS = {
     "get": 1,
-    "get of nothing": 2,  # jazzmine 0.1 may have written something
+    "get of nothing": 1,
     "get_or_create": 1,
-    "get_or_create of nothing": 3,
+    "get_or_create of nothing": 2,
     "begin_turn": 1,
     "update": 1,
     "a transition that changes nothing": 1,  # what is remembered may be old
     "locked": 2,
     "save": 1,
     "a save that is refused": 1,
-    "delete": 2,  # and what jazzmine 0.1 may have written
+    "delete": 1,
     "active_count": 1,
 }
-
-
-# PostgreSQL has nothing of jazzmine 0.1 in keys of its own.
-IN_POSTGRESQL = {**ROUND_TRIPS, "get of nothing": 1, "get_or_create of nothing": 2, "delete": 1}
 
 
 class PostgresServer(Topology):
@@ -153,8 +149,7 @@ def test_each_call_needs_a_fixed_number_of_round_trips(
 
     CALLS[name](store, read)
 
-    expected = IN_POSTGRESQL if isinstance(servers, PostgresServer) else ROUND_TRIPS
-    assert proxy.round_trips - before == expected[name]
+    assert proxy.round_trips - before == ROUND_TRIPS[name]
 
 
 @pytest.mark.parametrize(
@@ -167,8 +162,6 @@ def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
     revision = read.revision
     changes = name in ("begin_turn", "update", "locked", "save")
     proxy = proxy_of(name, servers)
-    if isinstance(servers, PostgresServer):
-        number = min(number, IN_POSTGRESQL[name])
     proxy.lose_reply(number)
     started = time.monotonic()
 
@@ -199,13 +192,6 @@ def test_an_update_whose_connection_becomes_silent_continues_on_another(
     store.begin_turn(CID, TurnCache(1, intent="ask"))
 
     assert store.get(CID).revision == revision + 1
-
-
-def test_a_delete_whose_reply_is_lost_still_returns_true(store: Any, servers: Topology) -> None:
-    proxy_of("delete", servers).lose_reply(1)
-
-    assert store.delete(CID) is True
-    assert store.delete(CID) is False
 
 
 def test_a_write_is_not_repeated_over_a_newer_one(store: Any, servers: Topology) -> None:

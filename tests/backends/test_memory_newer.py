@@ -54,7 +54,6 @@ def test_an_update_keeps_unknown_fields(store: Any, rows: Locks) -> None:
     kept = stored(rows)
     assert kept["mood"] == {"of": ["the user"]}
     assert kept["last_agent_response"] == updated.last_agent_response == "Hello"
-    assert rows.corrupt() == []
 
 
 def test_a_read_and_saved_working_memory_keeps_it(store: Any, rows: Locks) -> None:
@@ -89,7 +88,6 @@ def test_a_higher_format_is_refused_and_left_where_it_is(
 
     assert rows.data() == blob
     assert rows.holder() is None
-    assert rows.corrupt() == []
     assert not caplog.records
 
 
@@ -113,4 +111,3 @@ def test_no_other_call_touches_a_higher_format(
 
     assert rows.data() == blob
     assert rows.holder() is None
-    assert rows.corrupt() == []

@@ -18,7 +18,7 @@ import pytest
 
 from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
 from tests.backends.memory_processes import line_from, process, send_line, stop
-from tests.backends.memory_tables import BACKENDS, Config, Locks, open_sync, opened_backend
+from tests.backends.memory_tables import BACKENDS, TOKEN, Config, Locks, open_sync, opened_backend
 from tests.faults.sizes import TOLERANCE, size
 
 
@@ -167,7 +167,7 @@ def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
     assert time.monotonic() - started >= 0.3
     # Only the block of this process can be the caller's own.
     assert "in a locked() block" not in str(said.value)
-    assert locks.holder() == "another.1"
+    assert locks.holder() == TOKEN
 
 
 def test_a_lock_that_was_taken_away_lets_no_write_through(
@@ -184,7 +184,7 @@ def test_a_lock_that_was_taken_away_lets_no_write_through(
     with pytest.raises(LockLostError, match="'c'"):
         lose_it()
 
-    assert locks.holder() == "another.1"
+    assert locks.holder() == TOKEN
     assert store.get("c").revision == 1
 
 
@@ -218,22 +218,8 @@ def test_a_deletion_waits_for_the_lock_of_another_store(
     with pytest.raises(LockTimeoutError):
         store.delete("c")
 
-    assert locks.holder() == "another.1"
+    assert locks.holder() == TOKEN
     assert store.get("c") is not None
-
-
-def test_a_lock_whose_release_was_lost_does_not_delay_its_own_store(
-    open_store: Callable[..., Any], locks: Locks
-) -> None:
-    store = open_store(lock_timeout=2)
-    store.get_or_create("c", "user", "agent")
-    with store.locked("c"):
-        token = locks.holder()
-    assert token is not None
-    locks.take_lock(token.partition(".")[0])
-
-    assert store.end_turn("c", "Hello", "greet").revision == 3
-    assert locks.holder() is None
 
 
 def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: Locks) -> None:

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from jazzmine.backends.mongodb.documents import to_row
 from jazzmine.backends.mongodb.driver import LENIENT
 from jazzmine.records.messages import Message
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import RowDecoder
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import conversation, ids, message, trace
 from tests.servers import mongodb
@@ -75,7 +75,7 @@ def test_a_trace_whose_start_is_no_number_hides_no_other(
 
 # MongoDB accepts these two from any program; the test server does not.
 
-READ = RowDecoder(Message, Repairs())
+READ = RowDecoder(Message, Unreadable())
 OPTIONS = DEFAULT_CODEC_OPTIONS.with_options(**LENIENT)
 
 

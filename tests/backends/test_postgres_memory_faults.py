@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -21,34 +21,6 @@ from tests.backends.memory_tables import APIS, PostgresRows, open_sync
 from tests.faults.sizes import LENIENCE, TOLERANCE
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
-
-# The tables of version 1.2, without the functions and indexes that were used for locks alone.
-VERSION_1_2 = (
-    """
-    CREATE TABLE working_memory (
-        conversation_id text        COLLATE "C" PRIMARY KEY,
-        format          integer,
-        expires_at      timestamptz NOT NULL DEFAULT '-infinity',
-        sweep_after     timestamptz NOT NULL,
-        lock_expires_at timestamptz NOT NULL DEFAULT '-infinity',
-        lock_token      text,
-        user_id         text,
-        queue           jsonb       NOT NULL DEFAULT '{}',
-        results         jsonb       NOT NULL DEFAULT '{}',
-        data            bytea
-    ) WITH (fillfactor = 50)
-    """,
-    "CREATE INDEX idx_wm_sweep ON working_memory (sweep_after)",
-    "CREATE INDEX idx_wm_user ON working_memory (user_id) WHERE user_id IS NOT NULL",
-    """
-    CREATE TABLE working_memory_corrupt (
-        conversation_id text        COLLATE "C" PRIMARY KEY,
-        user_id         text,
-        expires_at      timestamptz NOT NULL,
-        data            bytea
-    )
-    """,
-)
 
 
 @pytest.fixture(params=APIS)
@@ -75,60 +47,31 @@ def open_store(api: Any, schema: str) -> Iterator[Callable[..., Any]]:
         yield lambda **options: stack.enter_context(api(base, **options))
 
 
-def test_the_numbers_of_writers_do_not_pile_up(
-    open_store: Callable[..., Any], rows: PostgresRows
-) -> None:
-    """Each store has one, and none after the time in which a call may repeat its request."""
-    store, writers = open_store(), "SELECT writers FROM working_memory"
-    store.get_or_create("c", "user", "agent")
-    for _ in range(3):
-        for other in (open_store(), store):
-            other.end_turn("c", "Hello", "greet")
-    [(before,)] = rows.run(writers)
-    outlived = {name: [number, 0] for name, (number, _) in before.items()}
-    rows.run("UPDATE working_memory SET writers = ?::jsonb", json.dumps(outlived))
-
-    store.end_turn("c", "Hello", "greet")
-
-    [(after,)] = rows.run(writers)
-    assert (len(before), len(after)) == (4, 1)
-
-
-def test_a_deletion_leaves_a_tombstone_for_a_while(
-    open_store: Callable[..., Any], rows: PostgresRows
-) -> None:
-    store = open_store(timeout=10)
-    store.get_or_create("c", "user", "agent")
-
-    store.delete("c")
-
-    [(user, data, lasting)] = rows.run(
-        "SELECT user_id, data, extract(epoch FROM expires_at - now())::float8 FROM working_memory"
-    )
-    assert (user, data) == (None, None)
-    assert 19 < lasting <= 20
-
-
-def test_states_that_version_1_2_stored_are_read(schema: str) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_states_that_version_1_2_stored_are_read(schema: str, version: int) -> None:
     rows = PostgresRows(schema)
-    for table in ("working_memory", "working_memory_corrupt", "jazzmine_memory_migrations"):
+    for table in ("working_memory", "jazzmine_memory_migrations"):
         rows.run(f"DROP TABLE IF EXISTS {table}")
     rows.run(
         "CREATE TABLE jazzmine_memory_migrations (version integer PRIMARY KEY, name text NOT NULL,"
         " applied_at timestamptz NOT NULL DEFAULT now())"
     )
-    rows.run("INSERT INTO jazzmine_memory_migrations VALUES (1, 'working_memory')")
-    for statement in VERSION_1_2:
-        rows.run(statement)
+    scripts = files("jazzmine.backends.postgres") / "memory_migrations"
+    for number, name in enumerate(("working_memory", "without_locks")[:version], 1):
+        text = (scripts / f"000{number}_{name}.sql").read_text("utf-8")
+        rows.run(text.replace("$schema", f'"{schema}"'))
+        rows.run("INSERT INTO jazzmine_memory_migrations VALUES (?, ?)", number, name)
     memory = WorkingMemory("c", "user", "agent", revision=3)
     rows.run(
-        "INSERT INTO working_memory VALUES ('c', 1, now() + interval '1 hour', now(),"
-        " '-infinity', NULL, 'user', '{}', '{}', ?)",
+        "INSERT INTO working_memory (conversation_id, format, expires_at, sweep_after, user_id,"
+        " data) VALUES ('c', 1, now() + interval '1 hour', now(), 'user', ?),"
+        " ('deleted', NULL, now() + interval '1 hour', now(), NULL, NULL)",
         to_json(memory),
     )
 
     with open_sync(rows.config) as store:
         assert store.get("c") == memory
+        assert store.active_count() == 1
         assert store.end_turn("c", "Hello", "greet").revision == 4
         assert store.erase_user("user") == 1
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -197,47 +195,6 @@ def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ran
     store: MessageStore,
 ) -> None:
     check_beyond_most_read(store)
-
-
-def test_a_new_owner_is_followed_by_messages_that_are_being_stored(
-    admin: Admin, schema: str, store: MessageStore
-) -> None:
-    # What a call has that is storing a message.
-    lock = bound("SELECT FROM $schema.conversations WHERE id = 'c1' FOR SHARE", schema)
-    with postgres.connect(postgres.dsn()) as other, other.transaction():
-        other.execute(lock)
-        moving = threading.Thread(
-            target=store.update_conversation,
-            args=[conversation().model_copy(update={"user_id": "v"})],
-        )
-        moving.start()
-        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted"
-        while admin.execute(waiting).fetchall() == [(0,)]:
-            time.sleep(0.01)
-    moving.join()
-
-    store.store_message(message())
-    assert [found(store.scoped(user_id=user), "hello") for user in "uv"] == [[], ["m1"]]
-
-
-def test_a_search_of_a_scoped_store_finds_its_messages_in_the_index_of_words(
-    store: MessageStore,
-) -> None:
-    scope = SearchScope(viewer="u")
-    [token] = [term for term in word_index.scope_query(scope).split() if term.startswith("':v")]
-    store.store_message(message())
-    store.store_conversation(conversation("c2").model_copy(update={"user_id": "v"}))
-    backend: Any = store.backend
-    query = "SELECT message_id FROM $schema.message_words WHERE terms @@ %(query)s::tsquery"
-
-    def having_token() -> list[Any]:
-        return list(backend._client.run(query, {"query": token}))
-
-    assert having_token() == [("m1",)]
-    copies = store.fork_conversation("c1", conversation("c3"))
-    assert {one for (one,) in having_token()} == {"m1", *copies.values()}
-    store.update_conversation(conversation("c1").model_copy(update={"user_id": "v"}))
-    assert having_token() == [(copies["m1"],)]
 
 
 def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it(

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any
 
 import pytest
 
-from tests.backends.predecessor_names import ENUM, FILE, MADE, REQUIRED, names_of_source
+from tests.backends.predecessor_names import ENUM, MADE, REQUIRED, names_of_source
 
 DIFFERENCES = {
     "InMemoryWorkingMemoryStore.active_count": "async, as on Redis, where the server is queried",
@@ -25,14 +25,18 @@ DIFFERENCES = {
     "RedisWorkingMemoryStore.LOCK_TIMEOUT": "each store has its own: the parameter `lock_timeout`",
 }
 
-NAMES: dict[str, dict[str, Any]] = json.loads(FILE.read_text("utf-8"))
-CLASSES = [
-    pytest.param(module, name, members, id=name)
-    for module, found in NAMES.items()
-    for name, members in found["classes"].items()
-]
-each_module = pytest.mark.parametrize("module", sorted(NAMES))
-each_class = pytest.mark.parametrize(("module", "owner", "members"), CLASSES)
+Names = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def names() -> Names:
+    return names_of_source()
+
+
+def classes(names: Names) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for module, found in names.items():
+        for name, members in found["classes"].items():
+            yield module, name, members
 
 
 def imported(module: str, name: str) -> Any:
@@ -48,51 +52,48 @@ def parameters_of(module: str, owner: str, method: str) -> dict[str, inspect.Par
     return parameters
 
 
-def test_the_names_are_those_of_the_published_version() -> None:
-    assert names_of_source() == NAMES
+def test_the_names_of_a_module_are_where_they_were(names: Names) -> None:
+    for module, found in names.items():
+        ours = importlib.import_module(module)
+        assert [imported(module, name).__name__ for name in found["names"]] == found["names"]
+        assert set(ours.__all__) >= set(found["names"]), module
 
 
-@each_module
-def test_the_names_of_a_module_are_where_they_were(module: str) -> None:
-    names = NAMES[module]["names"]
+def test_a_class_has_the_members_that_it_had(names: Names) -> None:
+    for module, owner, members in classes(names):
+        ours = imported(module, owner)
+        attributes = [
+            name for name in members.get("attributes", ()) if f"{owner}.{name}" not in DIFFERENCES
+        ]
 
-    assert [imported(module, name).__name__ for name in names] == names
-    assert set(importlib.import_module(module).__all__) >= set(names)
-
-
-@each_class
-def test_a_class_has_the_members_that_it_had(
-    module: str, owner: str, members: dict[str, Any]
-) -> None:
-    ours = imported(module, owner)
-    attributes = [
-        name for name in members.get("attributes", ()) if f"{owner}.{name}" not in DIFFERENCES
-    ]
-
-    assert [name for name in attributes if not hasattr(ours, name)] == []
-    if "enum" in members:
-        assert members["enum"].items() <= {one.name: one.value for one in ours}.items()
+        assert [name for name in attributes if not hasattr(ours, name)] == [], owner
+        if "enum" in members:
+            assert members["enum"].items() <= {one.name: one.value for one in ours}.items()
 
 
-@each_class
-def test_the_methods_of_a_class_take_and_return_what_they_did(
-    module: str, owner: str, members: dict[str, Any]
-) -> None:
-    methods = members.get("methods", {})
-    for method in [name for name in methods if f"{owner}.{name}" not in DIFFERENCES]:
-        were, ours = methods[method]["parameters"], parameters_of(module, owner, method)
-        by_position = [name for name, one in ours.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
-        new = [ours[name] for name in ours if name not in were]
-        function = inspect.unwrap(getattr(imported(module, owner), method))
+def test_the_methods_of_a_class_take_and_return_what_they_did(names: Names) -> None:
+    count = 0
+    for module, owner, members in classes(names):
+        for method, was in members.get("methods", {}).items():
+            if f"{owner}.{method}" not in DIFFERENCES:
+                require_same(module, owner, method, was)
+                count += 1
+    assert count > 100
 
-        assert ours.keys() >= were.keys(), method
-        # The records of a message store never accepted fields by position.
-        assert not by_position or by_position[: len(were)] == list(were), method
-        assert [name for name, was in were.items() if not is_same(was, ours[name])] == [], method
-        assert [p for p in new if p.default is p.empty and p.kind is not p.VAR_KEYWORD] == [], (
-            method
-        )
-        assert inspect.iscoroutinefunction(function) == methods[method]["waits"], method
+
+def require_same(module: str, owner: str, method: str, was: dict[str, Any]) -> None:
+    were, ours = was["parameters"], parameters_of(module, owner, method)
+    by_position = [name for name, one in ours.items() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    new = [ours[name] for name in ours if name not in were]
+    function = inspect.unwrap(getattr(imported(module, owner), method))
+    what = f"{owner}.{method}"
+
+    assert ours.keys() >= were.keys(), what
+    # The records of a message store never accepted fields by position.
+    assert not by_position or by_position[: len(were)] == list(were), what
+    assert [name for name, one in were.items() if not is_same(one, ours[name])] == [], what
+    assert [p for p in new if p.default is p.empty and p.kind is not p.VAR_KEYWORD] == [], what
+    assert inspect.iscoroutinefunction(function) == was["waits"], what
 
 
 def is_same(was: Any, parameter: inspect.Parameter) -> bool:
@@ -106,8 +107,8 @@ def is_same(was: Any, parameter: inspect.Parameter) -> bool:
     return bool(default == was[0] and type(default) is type(was[0]))
 
 
-def test_no_module_of_the_predecessor_loads_a_driver() -> None:
-    code = f"import sys, {', '.join(NAMES)}\nprint(*sys.modules)"
+def test_no_module_of_the_predecessor_loads_a_driver(names: Names) -> None:
+    code = f"import sys, {', '.join(names)}\nprint(*sys.modules)"
     command = [sys.executable, "-I", "-c", code]
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 

@@ -15,7 +15,7 @@ from tests.backends.redis_apis import open_sync
 from tests.behaviour.memory_samples import busy
 from tests.servers.redis import database
 
-MEMORY, CORRUPT = "wm:{c}", "wm_corrupt:{c}"
+MEMORY = "wm:{c}"
 
 
 @pytest.fixture
@@ -34,12 +34,6 @@ def client(url: str) -> Iterator[Any]:
 def store(url: str) -> Iterator[Any]:
     with ExitStack() as stack:
         yield stack.enter_context(open_sync(url))
-
-
-def put(client: Any, data: str) -> None:
-    """Store something as a version without marks did."""
-    client.hdel(MEMORY, "mark")
-    client.hset(MEMORY, "data", data)
 
 
 def everything(client: Any) -> str:
@@ -68,40 +62,6 @@ def test_nothing_of_the_user_is_left_in_any_key(store: Any, client: Any) -> None
     assert client.hget("wm:{e}", "user") == "bob"
 
 
-def test_one_that_was_moved_aside_is_erased(store: Any, client: Any) -> None:
-    store.get_or_create("c", "ann", "agent")
-    put(client, "the secret of Ann, unreadable")
-    assert store.get("c") is None
-    assert client.exists(CORRUPT)
-    store.get_or_create("c", "ann", "agent")
-
-    assert store.erase_user("ann") == 2
-
-    assert "ecret" not in everything(client)
-    assert not client.exists(MEMORY, CORRUPT)
-
-
-def test_another_user_s_that_was_moved_aside_stays(store: Any, client: Any) -> None:
-    store.get_or_create("c", "bob", "agent")
-    put(client, "unreadable")
-    assert store.get("c") is None
-    store.get_or_create("c", "ann", "agent")
-
-    assert store.erase_user("ann") == 1
-
-    assert client.hget(CORRUPT, "user") == "bob"
-    assert store.erase_user("bob") == 1
-    assert not client.exists(MEMORY, CORRUPT)
-
-
-def test_one_that_cannot_be_read_yet_is_erased_where_it_is(store: Any, client: Any) -> None:
-    store.get_or_create("c", "ann", "agent")
-    put(client, "unreadable")
-
-    assert store.erase_user("ann") == 1
-    assert not client.exists(MEMORY, CORRUPT)
-
-
 def test_one_of_a_newer_version_is_erased(store: Any, client: Any) -> None:
     memory = json.loads(to_json(busy("c")))
     blob = json.dumps({**memory, "user_id": "ann", "format": 99})
@@ -111,32 +71,15 @@ def test_one_of_a_newer_version_is_erased(store: Any, client: Any) -> None:
     assert not client.exists(MEMORY)
 
 
-def test_one_whose_user_stands_in_its_json_alone_is_erased(store: Any, client: Any) -> None:
-    for key in (MEMORY, CORRUPT):
-        memory = json.loads(to_json(busy("c")))
-        client.hset(key, "data", json.dumps({**memory, "user_id": "né {ann}"}))
-
-    assert store.erase_user("né {ann}") == 2
-    assert not client.exists(MEMORY, CORRUPT)
-
-
-@pytest.mark.parametrize("data", ["[]", "{", "null", '{"user_id": null}', '{"user_id": ["ann"]}'])
-def test_one_that_says_nobody_s_name_stays(store: Any, client: Any, data: str) -> None:
-    client.hset(MEMORY, "data", data)
-
-    assert store.erase_user("ann") == 0
-    assert client.hget(MEMORY, "data") == data
-
-
 def test_keys_of_another_kind_are_left_alone(store: Any, client: Any) -> None:
     client.set("wm:{x}", "ann")
-    client.rpush("wm_corrupt:{y}", "ann")
+    client.rpush("wm:{y}", "ann")
     client.set(b"wm:{\xff}", "ann")
     client.hset(b"wm:{\xfe}", "user", "ann")
     store.get_or_create("c", "ann", "agent")
 
     assert store.erase_user("ann") == 1
-    assert client.exists("wm:{x}", "wm_corrupt:{y}", b"wm:{\xff}", b"wm:{\xfe}") == 4
+    assert client.exists("wm:{x}", "wm:{y}", b"wm:{\xff}", b"wm:{\xfe}") == 4
 
 
 def test_more_working_memories_than_are_looked_at_together_are_erased(

@@ -49,22 +49,6 @@ def test_every_call_works_with_the_documented_rights(url: str) -> None:
         assert store.erase_user("ann") == 2
 
 
-def test_what_others_wrote_is_moved_aside_with_the_documented_rights(url: str) -> None:
-    servers = [running(Server), *running(Cluster).primaries]
-    for server in servers:
-        for key in ("wm:old", "wm:{unreadable}"):
-            try:
-                server.client.set(key, '{"conversation_id": "old"')
-            except redis.ResponseError:  # it is another node's
-                continue
-    with open_sync(url, timeout=5) as store:
-        assert store.get("old") is None
-        assert store.get("unreadable") is None
-        assert store.get_or_create("old", "ann", "agent").revision == 1
-    for server in servers:
-        server.client.flushdb()
-
-
 def test_keys_of_others_are_out_of_reach(url: str) -> None:
     with redis.Redis.from_url(url) as client:
         for command in (("GET", "theirs"), ("FLUSHALL",), ("CONFIG", "GET", "*"), ("KEYS", "*")):

@@ -64,11 +64,11 @@ def test_all_large_states_of_threads_arrive(proxy: Proxy, own: bool) -> None:
             store.get_or_create(name, "user", "agent")
         proxy.bandwidth, proxy.forwarded = BANDWIDTH, 0
         assert at_once(lambda name: store.end_turn(name, "x" * SIZE, "greet")) == []
-        assert ALL <= proxy.forwarded < 1.2 * ALL
+        assert ALL <= proxy.forwarded < 2 * ALL
 
         proxy.forwarded = 0
         assert at_once(other.get) == []
-        assert ALL <= proxy.forwarded < 1.6 * ALL
+        assert ALL <= proxy.forwarded < 2 * ALL
 
 
 async def test_all_large_states_of_tasks_arrive(proxy: Proxy) -> None:
@@ -81,8 +81,8 @@ async def test_all_large_states_of_tasks_arrive(proxy: Proxy) -> None:
             await store.get_or_create(name, "user", "agent")
         proxy.bandwidth, proxy.forwarded = BANDWIDTH, 0
         await asyncio.gather(*(store.end_turn(name, "x" * SIZE, "greet") for name in NAMES))
-        assert ALL <= proxy.forwarded < 1.2 * ALL
+        assert ALL <= proxy.forwarded < 2 * ALL
 
         proxy.forwarded = 0
         await asyncio.gather(*(other.get(name) for name in NAMES))
-        assert ALL <= proxy.forwarded < 1.6 * ALL
+        assert ALL <= proxy.forwarded < 2 * ALL

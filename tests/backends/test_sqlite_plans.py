@@ -13,7 +13,6 @@ from jazzmine.backends.sqlite import queries, traces
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-from jazzmine.backends.sqlite.scope import View
 from jazzmine.records.usage import UsageKey
 
 
@@ -141,55 +140,3 @@ def test_sums_read_the_traces_that_match_alone(
     plan = plan_of(connection, recorded.statements[-1])
 
     assert "idx_tt_agent_time (agent_id=? AND started_at_ms>?)" in plan
-
-
-BY_THE_USERS_CONVERSATIONS = [
-    "SEARCH owners USING INDEX idx_conv_user (user_id=?)",
-    "SEARCH records USING INDEX idx_tt_conv (conversation_id=?)",
-]
-
-
-@pytest.mark.parametrize(
-    "where",
-    [
-        TraceFilter(),
-        TraceFilter(agent_id="a1"),
-        TraceFilter(agent_id="a1", has_errors=True, started_from=1),
-        TraceFilter(intent="x"),
-        TraceFilter(started_from=1, started_until=2),
-        TraceFilter(has_errors=True),
-    ],
-)
-def test_a_list_of_traces_of_a_scoped_store_is_found_by_the_users_conversations(
-    connection: sqlite3.Connection, where: TraceFilter
-) -> None:
-    recorded = Recorded(connection)
-    traces.find_traces(View(connection, "u1"), where, 10, None)
-    connection.set_trace_callback(None)
-
-    plan = plan_of(connection, recorded.statements[-1])
-
-    assert plan.splitlines()[:2] == BY_THE_USERS_CONVERSATIONS
-
-
-def test_an_agents_traces_of_a_scoped_store_are_found_by_the_users_conversations(
-    connection: sqlite3.Connection,
-) -> None:
-    recorded = Recorded(connection)
-    View(connection, "u1").execute(sql.TRACES_OF_AGENT, ["a1", 100, 0])
-    connection.set_trace_callback(None)
-
-    plan = plan_of(connection, recorded.statements[-1])
-
-    assert [line for line in plan.splitlines() if line.startswith("SEARCH")] == [
-        "SEARCH main.stored_turn_traces USING INTEGER PRIMARY KEY (rowid=?)",
-        *BY_THE_USERS_CONVERSATIONS,
-    ]
-
-
-def test_a_trace_of_a_scoped_store_is_found_by_its_id(connection: sqlite3.Connection) -> None:
-    recorded = Recorded(connection)
-    View(connection, "u1").execute(sql.TRACE, ["t1"])
-    connection.set_trace_callback(None)
-
-    assert plan_of(connection, recorded.statements[-1]).startswith("SEARCH records USING INDEX")

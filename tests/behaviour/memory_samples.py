@@ -186,8 +186,8 @@ INVALID_UPDATES = [
 
 
 def timeless(memory: WorkingMemory) -> dict[str, Any]:
-    """Return a working memory as a dict without the times of the store's clock."""
-    return {**memory.to_dict(), "created_at": 0.0, "last_updated": 0.0}
+    """Return a working memory as a dict without what the store sets for each save."""
+    return {**memory.to_dict(), "created_at": 0.0, "last_updated": 0.0, "version_token": ""}
 
 
 def clear_deeply(value: object) -> None:

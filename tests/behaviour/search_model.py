@@ -128,6 +128,14 @@ class SearchModel:
             if matches(self._entry(message), wanted)
         ]
 
+    def within(self, user_id: str | None, results: Found) -> Found:
+        """Those in a user's conversations; None is anybody's."""
+        owners = {
+            one.id: self.conversations[one.conversation_id].user_id
+            for one in self.messages.values()
+        }
+        return [one for one in results if user_id in (None, owners[one[0]])]
+
     def _entry(self, message: Message) -> str:
         return self._analyser.entry(message.original_content)
 
@@ -139,7 +147,6 @@ class SearchModel:
         roles: Sequence[MessageRole] = (),
         since: int | None = None,
         until: int | None = None,
-        viewer: str | None = None,
     ) -> Iterator[Message]:
         ordered = sorted(self.messages.values(), key=lambda one: one.timestamp)
         for one in reversed(ordered):
@@ -148,7 +155,6 @@ class SearchModel:
                 user_id in (None, one.user_id)
                 and conversation_id in (None, one.conversation_id)
                 and agent_id in (None, owner.agent_id)
-                and viewer in (None, owner.user_id)
                 and (not roles or one.role in roles)
                 and (since is None or one.timestamp >= since)
                 and (until is None or one.timestamp < until)

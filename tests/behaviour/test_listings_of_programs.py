@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine import NotFoundError, TraceFilter
+from jazzmine import NotFoundError
 from jazzmine.core.message_store import MessageStore
 from jazzmine.records.base import FlaggedShown
 from jazzmine.records.hook_arguments import NewestPage
 from jazzmine.records.rows import row_id
-from tests.behaviour.samples import NOW, conversation, llm_call, message, trace
-from tests.behaviour.writes import store_traces
+from tests.behaviour.samples import NOW, conversation, message
 
 
 @pytest.fixture
@@ -52,38 +51,3 @@ async def test_a_page_of_the_newest_has_the_flagged_ones_that_are_wanted(
     assert await read(page._replace(after="a")) == []
     with pytest.raises(NotFoundError):
         await read(page._replace(after="other"))
-
-
-@pytest.mark.smoke
-async def test_traces_are_summed_up_for_some_conversations(shown: MessageStore) -> None:
-    await store_traces(
-        shown,
-        trace("a", total_tokens=10, llm_calls=[llm_call(cost_usd=0.5)]),
-        trace("b", total_tokens=20, errors=["broken"]),
-        trace("other", conversation_id="c\x003", total_tokens=7),
-        trace("foreign", conversation_id="theirs", user_id="u2", total_tokens=9),
-    )
-
-    sums = await shown.backend.summarize(TraceFilter(), "conversation", ["c1", "c\x003", "empty"])
-    assert [(one.key, one.turns, one.total_tokens, one.cost_usd) for one in sums] == [
-        ("c1", 2, 30, 0.5),
-        ("c\x003", 1, 7, 0.0),
-    ]
-    failed = TraceFilter(has_errors=True)
-    (one,) = await shown.backend.summarize(failed, "agent", ["c1", "theirs"])
-    assert one.total_tokens == 20
-
-
-@pytest.mark.smoke
-async def test_a_view_counts_and_sums_up_what_is_its_users(shown: MessageStore) -> None:
-    await store_traces(
-        shown,
-        trace("a", total_tokens=10),
-        trace("foreign", conversation_id="theirs", user_id="u2", total_tokens=9),
-    )
-    async with shown.scoped(user_id="u1") as view:
-        counts = await view.backend.count_messages(["c1", "theirs"])
-        sums = await view.backend.summarize(TraceFilter(), "conversation", ["c1", "theirs"])
-        assert await view.backend.list_newest(NewestPage("theirs", "all", 9, None)) == []
-    assert (counts["c1"], counts.get("theirs", 0)) == (4, 0)
-    assert [(one.key, one.total_tokens) for one in sums] == [("c1", 10)]

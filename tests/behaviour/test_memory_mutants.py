@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine._sync.keyed_locks import KeyedLocks
-from jazzmine._sync.working_memory.backend import Again, Locked, Mark, Save, Stored, Written
+from jazzmine._sync.working_memory.backend import Again, Locked, Save, Stored, Written, new_mark
 from jazzmine._sync.working_memory.calls import Block, Call, Change
 from jazzmine._sync.working_memory.memory import MemoryBackend
 from jazzmine.config import MemoryOptions
@@ -40,7 +40,7 @@ class SavesThoughTheBlockRaised(InMemoryWorkingMemoryStore):
             except BaseException:
                 changed = checked_copy(memory, WorkingMemory, "wm")
                 self.backend.write(
-                    Save(cid, Mark("s", 1), self._updates.load(cid).mark, changed),
+                    Save(cid, new_mark(), self._updates.load(cid).mark, changed),
                     lambda _: None,
                     Deadline(1.0),
                 )
@@ -66,7 +66,7 @@ class IgnoresTheRevision(InMemoryWorkingMemoryStore):
     def save(self, wm: WorkingMemory) -> WorkingMemory:
         stored = self.get(wm.conversation_id)
         if stored is not None:
-            wm.revision = stored.revision
+            wm.revision, wm.version_token = stored.revision, stored.version_token
         return super().save(wm)
 
 
@@ -81,7 +81,7 @@ class SavesOverOneMadeAnew(InMemoryWorkingMemoryStore):
     def save(self, wm: WorkingMemory) -> WorkingMemory:
         stored = self.get(wm.conversation_id)
         if stored is not None:
-            wm.created_at = stored.created_at
+            wm.version_token = stored.version_token
         return super().save(wm)
 
 
@@ -127,7 +127,6 @@ class _WithoutBraces(MemoryBackend):
         conversation_id: str,
         deadline: Deadline,
         *,
-        taken_back: Mark | None = None,
         renew: bool = False,
     ) -> Stored:
         return super().load(conversation_id.strip("{}"), deadline, renew=renew)

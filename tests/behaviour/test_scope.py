@@ -128,6 +128,7 @@ async def test_lists_and_sums_are_of_the_users_conversations(own: MessageStore) 
     assert ids(await own.get_turn_traces_by_agent_id("a1", offset=1)) == []
     assert ids(await own.find_turn_traces(TraceFilter())) == ["t1"]
     assert usage.turns == 1
+    assert await own.count_messages(["c1", "c2", "c8"]) == {"c1": 2, "c2": 0, "c8": 0}
     assert of_user.turns == 2  # what was recorded for the user, wherever
 
 

@@ -127,21 +127,6 @@ async def test_the_beginning_of_a_word_is_that_of_a_word_of_the_text(
     assert await ids(searched, "c*", conversation_id="c1") == ["m4"]
 
 
-@pytest.mark.smoke
-async def test_a_conversation_that_becomes_another_users_is_found_by_that_user(
-    searched: MessageStore,
-) -> None:
-    await store_texts(searched)
-    before, after = (searched.scoped(user_id=user) for user in ("u1", "u2"))
-    assert (await ids(before, "tuesday"), await ids(after, "tuesday")) == (["m3"], [])
-
-    await searched.update_conversation(conversation("c1", user_id="u2"))
-    assert (await ids(before, "tuesday"), await ids(after, "tuesday")) == ([], ["m3"])
-
-    await searched.store_message(message("m5", original_content="tuesday"))
-    assert await ids(after, "tuesday") == ["m5", "m3"]
-
-
 async def test_a_search_keeps_to_its_scope(searched: MessageStore) -> None:
     await store_texts(searched)
     await searched.store_conversation(conversation("c2", user_id="u2", agent_id="a2"))
@@ -156,7 +141,7 @@ async def test_a_search_keeps_to_its_scope(searched: MessageStore) -> None:
     assert await ids(searched, "refund", since=1, until=2) == ["m2"]
 
 
-async def test_a_word_that_half_of_many_messages_have_finds_nothing(
+async def test_a_word_that_half_of_many_messages_have_finds_nothing_beside_rarer_ones(
     searched: MessageStore,
 ) -> None:
     await searched.store_conversation(conversation("c1"))
@@ -167,7 +152,8 @@ async def test_a_word_that_half_of_many_messages_have_finds_nothing(
 
     await searched.store_message(message("rare", original_content="the rare"))
 
-    assert await ids(searched, "the") == []
+    assert len(await ids(searched, "the", limit=200)) == 51
+    assert len(await ids(searched, "the end", limit=200)) == 50 + 1
     assert await ids(searched, "the rare") == ["rare"]
 
 
@@ -244,17 +230,19 @@ async def test_the_answers_are_those_of_reading_every_message(
         for _ in range(5):
             await change(searched, model, draw)
         query, scope = random_query(draw)
-        limits = {key: value for key, value in scope.items() if key != "viewer"}
-        store = searched
-        if "viewer" in scope:
+        store, viewer = searched, scope.pop("viewer", None)
+        limits = dict(scope)
+        if viewer is not None:
+            store = searched.scoped(user_id=viewer)
             limits.pop("user_id", None)
             scope.pop("user_id", None)
-            store = searched.scoped(user_id=scope["viewer"])
+            if "conversation_id" not in scope:
+                scope["user_id"] = viewer
 
         best = await store.search_messages(query, **limits, limit=100)
-        assert found(best) == model.best(query, **scope), query
+        assert found(best) == model.within(viewer, model.best(query, **scope)), query
         newest = await store.search_messages(query, **limits, order="newest")
-        assert found(newest) == model.newest(query, **scope)[:20], query
+        assert found(newest) == model.within(viewer, model.newest(query, **scope))[:20], query
     assert await searched.backend.count_unindexed() == 0
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from jazzmine._async.message_store.scoped import ScopedMessageStore
 from jazzmine.core.message_store import (
+    Conversation,
     Message,
     MessageStore,
     TraceFilter,
@@ -29,7 +31,7 @@ from jazzmine.records.usage import UsageKey
 from tests.behaviour.apis import Runner
 from tests.behaviour.scoped_machine import scoped_machine
 from tests.behaviour.state_machine import machine
-from tests.behaviour.toy_backend import ToyData, ToyView
+from tests.behaviour.toy_backend import ToyData
 from tests.behaviour.toy_store import ToyBackend
 from tests.mutants import run_until_it_fails
 
@@ -47,7 +49,7 @@ class MovesWhatIsStoredAgain(ToyBackend):
 class KeepsTracesOfDeletedMessages(ToyBackend):
     """Finds a trace by its id even after its message was deleted."""
 
-    def __init__(self, data: ToyData | ToyView) -> None:
+    def __init__(self, data: ToyData) -> None:
         super().__init__(data)
         self.orphans: dict[str, Row] = {}
 
@@ -91,12 +93,10 @@ class SkipsEqualsBetweenPages(ToyBackend):
 class TakesAnotherPercentile(ToyBackend):
     """Returns the 95th percentile as the median."""
 
-    async def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         return [
             group.model_copy(update={"p50_latency_ms": group.p95_latency_ms})
-            for group in await super().summarize(where, by, conversation_ids)
+            for group in await super().summarize(where, by)
         ]
 
 
@@ -186,49 +186,60 @@ def test_a_store_that_breaks_a_rule_is_found_out(broken: type[ToyBackend]) -> No
         run_until_it_fails(machine(open_store, runner))
 
 
-class SeesEverything(ToyBackend):
-    """Is not limited to a user."""
+class SeesEverything(ScopedMessageStore):
+    """Takes each conversation for one of the user's."""
 
-    def limited_to(self, user_id: str) -> Any:
-        return self
+    async def _has(self, conversation_id: str) -> bool:
+        return True
 
 
-class SeesMessagesOfTheUserElsewhere(ToyBackend):
+class SeesMessagesOfTheUserElsewhere(ScopedMessageStore):
     """Lists the user's messages in the conversations of others."""
 
-    def limited_to(self, user_id: str) -> Any:
-        limited, whole = super().limited_to(user_id), self
-
-        class Limited(ToyBackend):
-            async def list_messages(self, listing: MessagePage) -> Sequence[Row]:
-                if listing.by == "user_id":
-                    return await whole.list_messages(listing)
-                return await super().list_messages(listing)
-
-        return Limited(limited._data)
+    async def _seen(self, rows: Sequence[Row]) -> list[Row]:
+        return list(rows)
 
 
-class OverwritesWhatIsOfOthers(ToyBackend):
+class OverwritesWhatIsOfOthers(ScopedMessageStore):
     """Stores records in place of those of others."""
 
-    def limited_to(self, user_id: str) -> Any:
-        limited, whole = super().limited_to(user_id), self
+    async def _require_free(self, conversation: Conversation) -> None:
+        pass
 
-        class Limited(ToyBackend):
-            async def store(self, turn: Turn) -> None:
-                await whole.store(turn)
 
-        return Limited(limited._data)
+class TakesTracesOfOthers(ScopedMessageStore):
+    """Says of a trace that its message is in another conversation, which tells that it is there."""
+
+    async def _require_message(self, message_id: str) -> None:
+        pass
+
+
+class PrunesForEverybody(ScopedMessageStore):
+    """Deletes old conversations of all users."""
+
+    async def prune_conversations(self, *, user_id: str | None = None, **bounds: Any) -> int:
+        return await self._store.prune_conversations(**bounds)
 
 
 @pytest.mark.parametrize(
-    "broken", [SeesEverything, SeesMessagesOfTheUserElsewhere, OverwritesWhatIsOfOthers]
+    "broken",
+    [
+        SeesEverything,
+        SeesMessagesOfTheUserElsewhere,
+        OverwritesWhatIsOfOthers,
+        TakesTracesOfOthers,
+        PrunesForEverybody,
+    ],
 )
-def test_a_scope_that_leaks_is_found_out(broken: type[ToyBackend]) -> None:
+def test_a_scope_that_leaks_is_found_out(broken: type[ScopedMessageStore]) -> None:
+    class Broken(MessageStore):
+        def scoped(self, *, user_id: str) -> MessageStore:
+            return broken(self, user_id)
+
     data = ToyData()
 
     async def open_store() -> MessageStore:
-        return await MessageStore(broken(data)).open()
+        return await Broken(ToyBackend(data)).open()
 
     with Runner() as runner, pytest.raises(AssertionError):
         run_until_it_fails(scoped_machine(open_store, runner))

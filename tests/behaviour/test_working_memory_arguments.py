@@ -36,7 +36,6 @@ HOSTILE_IDS = [
     "c:",
     "wm:{c}",
     "wm_lock:{c}",
-    "wm_corrupt:{c}",
     "%7Bc%7D",
     "\\{c\\}",
     "c ",

@@ -124,15 +124,15 @@ async def test_a_conversation_that_is_another_user_s_by_now_stays(
     memory_store: WorkingMemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await memory_store.get_or_create("c", "ann", "agent")
-    find = memory_store.backend.owned_by
+    find = memory_store.backend.conversations
 
-    async def find_and_change(user_id: str, deadline: Deadline) -> Any:
-        found = await find(user_id, deadline)
+    async def find_and_change(deadline: Deadline, user_id: str | None = None) -> Any:
+        found = await find(deadline, user_id)
         await memory_store.delete("c")
         await memory_store.get_or_create("c", "bob", "agent")
         return found
 
-    monkeypatch.setattr(memory_store.backend, "owned_by", find_and_change)
+    monkeypatch.setattr(memory_store.backend, "conversations", find_and_change)
 
     assert await memory_store.erase_user("ann") == 0
     assert await memory_store.get("c") is not None
@@ -148,3 +148,21 @@ async def test_another_type_of_id_is_refused(memory_store: WorkingMemoryStore, w
 async def test_an_empty_id_is_refused(memory_store: WorkingMemoryStore) -> None:
     with pytest.raises(ValidationError, match="user_id"):
         await memory_store.erase_user("")
+
+
+async def test_all_of_a_user_s_working_memories_are_moved_to_another_user(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    for name, user in (("a1", "guest"), ("a2", "guest"), ("b1", "bob")):
+        await memory_store.get_or_create(name, user, "agent")
+    await memory_store.end_turn("a1", "Hello", "greet")
+
+    assert await memory_store.move_user("guest", "ann") == 2
+    assert await memory_store.move_user("guest", "ann") == 0
+
+    moved = await memory_store.get("a1")
+    assert moved is not None
+    assert (moved.user_id, moved.last_agent_response) == ("ann", "Hello")
+    assert await memory_store.erase_user("guest") == 0
+    assert await memory_store.erase_user("ann") == 2
+    assert await memory_store.active_count() == 1

@@ -32,7 +32,7 @@ ABOUT: dict[str, Callable[[Any, str], Any]] = {
     "update": lambda own, cid: own.update(cid, lambda memory: memory.end_turn("mine", "mine")),
 }
 # Called without a conversation, or storing one; what they do is tested below.
-OF_THE_USER = {"active_count", "erase_user", "get_or_create", "save"}
+OF_THE_USER = {"active_count", "erase_user", "get_or_create", "move_user", "save"}
 
 
 @pytest.fixture

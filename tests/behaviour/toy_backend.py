@@ -15,9 +15,8 @@ from jazzmine.config import BackendConfig
 from jazzmine.records.base import Record
 from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.rows import Row as StoredRow
-from jazzmine.records.seen import taken
 
-__all__ = ["Tables", "ToyConfig", "ToyData", "ToyView", "page", "rows_of"]
+__all__ = ["Tables", "ToyConfig", "ToyData", "page", "rows_of"]
 
 Row = dict[str, Any]
 
@@ -117,57 +116,6 @@ class ToyData:
                 numbers[id] = next(self._next_numbers)
             last = numbers[id]
         return numbers
-
-
-class ToyView:
-    """The tables as one user sees them: the user's conversations, with all that is in them.
-
-    Args:
-        data: the tables of all users.
-        viewer: the user.
-    """
-
-    def __init__(self, data: ToyData, viewer: str) -> None:
-        self._data = data
-        self._viewer = viewer
-
-    @property
-    def numbers(self) -> dict[str, int]:
-        """Those of the messages of all users."""
-        return self._data.numbers
-
-    @property
-    def tables(self) -> Tables:
-        """What the user sees."""
-        return self._seen(self._data.tables)
-
-    @contextmanager
-    def changes(self) -> Iterator[Tables]:
-        """Enter a block with what the user sees, which may not take the place of the rest."""
-        with self._data.changes() as tables:
-            before = self._seen(tables)
-            seen = Tables({kind: dict(rows) for kind, rows in before.items()})
-            yield seen
-            for kind, rows in seen.items():
-                for id in before[kind].keys() - rows.keys():
-                    del tables[kind][id]
-                for id, row in rows.items():
-                    if id in tables[kind] and id not in before[kind]:
-                        raise taken(kind.__name__.lower(), id)
-                    tables[kind][id] = row
-
-    def _seen(self, tables: Tables) -> Tables:
-        own = {row["id"] for row in tables.rows(Conversation, user_id=self._viewer)}
-        return Tables(
-            {
-                kind: {
-                    id: row
-                    for id, row in rows.items()
-                    if row["id" if kind is Conversation else "conversation_id"] in own
-                }
-                for kind, rows in tables.items()
-            }
-        )
 
 
 @dataclass(frozen=True)

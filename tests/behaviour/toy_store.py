@@ -30,11 +30,11 @@ from jazzmine.records.hook_arguments import (
     Turn,
 )
 from jazzmine.records.json_values import contains
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder
 from jazzmine.records.types import MIN_INT
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.usage import UsageKey, UsageSummary
-from tests.behaviour.toy_backend import Tables, ToyConfig, ToyData, ToyView, page, rows_of
+from tests.behaviour.toy_backend import Tables, ToyConfig, ToyData, page, rows_of
 from tests.behaviour.trace_queries import matches, summarize
 
 __all__ = ["ToyMessageStore"]
@@ -52,12 +52,8 @@ class ToyBackend(MessageBackend):
 
     system_name = "toy"
 
-    def __init__(self, data: ToyData | ToyView) -> None:
+    def __init__(self, data: ToyData) -> None:
         self._data = data
-
-    def limited_to(self, user_id: str) -> ToyBackend:
-        assert isinstance(self._data, ToyData)
-        return ToyBackend(ToyView(self._data, user_id))
 
     async def open(self) -> None: ...
 
@@ -292,15 +288,9 @@ class ToyBackend(MessageBackend):
         rows = self._tables.sorted(TurnTrace, "started_at_ms")[::-1]
         return page(rows, limit, after, lambda row: _matches(where, row))
 
-    async def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
-        rows = [
-            row
-            for row in rows_of(self._tables.rows(TurnTrace))
-            if conversation_ids is None or row[1]["conversation_id"] in conversation_ids
-        ]
-        traces = RowDecoder(TurnTrace, Repairs()).records(rows)
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        rows = rows_of(self._tables.rows(TurnTrace))
+        traces = RowDecoder(TurnTrace, Unreadable()).records(rows)
         wanted = (trace for trace in traces if trace.copied_from is None and matches(where, trace))
         return summarize(wanted, by)
 
@@ -313,5 +303,5 @@ class ToyBackend(MessageBackend):
 
 def _matches(where: TraceFilter, row: dict[str, Any]) -> bool:
     # One that cannot be read is left to the store.
-    traces = RowDecoder(TurnTrace, Repairs()).records(rows_of([row]))
+    traces = RowDecoder(TurnTrace, Unreadable()).records(rows_of([row]))
     return not traces or matches(where, traces[0])

@@ -16,11 +16,11 @@ from jazzmine.encryption.records import RecordCodec
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import DecryptionError
 from jazzmine.records.base import Snapshot
+from jazzmine.records.encrypted import ENCRYPTED_KEY
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import RowDecoder
-from jazzmine.records.sealed import SEALED_KEY
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.behaviour.memory_samples import busy
@@ -52,7 +52,7 @@ def stored(name: str) -> dict[str, Any]:
 
 
 def does_not_open(name: str, fields: dict[str, Any], codec: RecordCodec = RECORDS) -> None:
-    decoder = RowDecoder(type(KINDS[name]), Repairs(), codec)
+    decoder = RowDecoder(type(KINDS[name]), Unreadable(), codec)
     # A back end returns documents, or JSON.
     for body in (json.dumps(fields), fields):
         with pytest.raises(DecryptionError, match=f"^{name} ") as raised:
@@ -63,7 +63,7 @@ def does_not_open(name: str, fields: dict[str, Any], codec: RecordCodec = RECORD
 @each_kind
 def test_a_record_opens_where_it_was_sealed(name: str) -> None:
     record, fields = KINDS[name], stored(name)
-    decoder = RowDecoder(type(record), Repairs(), RECORDS)
+    decoder = RowDecoder(type(record), Unreadable(), RECORDS)
 
     for body in (json.dumps(fields), fields):
         assert decoder.records([(fields["id"], body)]) == [record]
@@ -75,7 +75,7 @@ def moved_to(**fields: Any) -> Callable[[dict[str, Any]], None]:
 
 def changed_by(change: Callable[[str], Any]) -> Callable[[dict[str, Any]], None]:
     def apply(stored: dict[str, Any]) -> None:
-        stored["metadata"] = {SEALED_KEY: change(stored["metadata"][SEALED_KEY])}
+        stored["metadata"] = {ENCRYPTED_KEY: change(stored["metadata"][ENCRYPTED_KEY])}
 
     return apply
 

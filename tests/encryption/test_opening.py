@@ -10,6 +10,7 @@ import pytest
 
 from jazzmine import ConfigurationError, Conversation, MemoryItem
 from jazzmine._sync.long_term_memory import encrypted
+from jazzmine.encryption import Keyring
 from jazzmine.errors import DecryptionError, NotFoundError
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import (
@@ -64,6 +65,33 @@ def test_messages_are_not_read_without_their_key(messages_config: Config, option
         # What needs no text goes on working.
         assert store.flag_message("m1")
         assert store.delete_message("m1")
+
+
+def test_another_key_with_a_known_id_is_refused_when_messages_are_opened(
+    messages_config: Config,
+) -> None:
+    wrong = Keyring({FIRST: b"\x07" * 32})
+    with MessageStore.initialize({**messages_config, "encryption": wrong}):
+        pass  # nothing is stored yet
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        store.store_conversation(secret_conversation())
+        store.store_message(secret_message())
+
+    with pytest.raises(ConfigurationError, match="the key 'k1' opens nothing") as raised:
+        MessageStore.initialize({**messages_config, "encryption": wrong})
+    assert WORD not in str(raised.value)
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        assert store.get_message_by_id("m1") == secret_message()
+
+
+def test_another_key_with_a_known_id_is_refused_when_items_are_opened(items_config: Config) -> None:
+    with LongTermMemoryStore.initialize(sealed(items_config)) as items:
+        items.put(secret_item())
+
+    with pytest.raises(ConfigurationError, match="the key 'k1' opens nothing"):
+        LongTermMemoryStore.initialize(
+            {**items_config, "encryption": Keyring({FIRST: b"\x07" * 32})}
+        )
 
 
 @each_refusal

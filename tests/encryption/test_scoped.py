@@ -11,7 +11,7 @@ from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, ids, message
 from tests.behaviour.scope_samples import ABOUT, ABSENT, CONVERSATIONS, MESSAGES, OTHERS, TRACES
 from tests.behaviour.stored import everything
-from tests.encryption.keys import FIRST, WORD, forms, keyring
+from tests.encryption.keys import FIRST, SECOND, WORD, forms, keyring
 
 
 def encrypted(config: Config) -> Config:
@@ -83,3 +83,22 @@ def test_an_item_is_sealed_and_read_by_its_user(items_config: Config) -> None:
         assert found.value == {"a": WORD}
         assert of_another.get(("facts",), "k") is None
         assert not is_readable(items_config)
+
+
+def test_what_is_of_others_is_not_decrypted_to_see_whose_it_is(messages_config: Config) -> None:
+    with MessageStore.initialize({**messages_config, "encryption": keyring(SECOND)}) as store:
+        store.store_conversation(CONVERSATIONS[1])
+        store.store_messages(MESSAGES[2:])
+        store.store_turn_trace(TRACES[1])
+        store.store_turn_trace(TRACES[2])
+    with MessageStore.initialize(encrypted(messages_config)) as store:
+        own = store.scoped(user_id="u1")
+        own.store_conversation(CONVERSATIONS[0])
+        own.store_messages(MESSAGES[:2])
+
+        # "m4" and "t4" name the user, in a conversation of another one.
+        assert ids(own.get_messages_by_user_id("u1")) == ["m1"]
+        assert own.find_turn_traces(TraceFilter()) == []
+        for name, call in ABOUT.items():
+            found = {given.hidden(outcome(call, own, given)) for given in (ABSENT, *OTHERS)}
+            assert len(found) == 1, name

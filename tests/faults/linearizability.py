@@ -20,6 +20,7 @@ __all__ = [
     "TooHardError",
     "bounded",
     "is_linearizable",
+    "with_repetitions",
 ]
 
 
@@ -84,6 +85,28 @@ def bounded(
             operation = replace(operation, until=min(later, default=math.inf))
         found.append(operation)
     return found
+
+
+def with_repetitions(
+    history: Sequence[Operation], reads: Collection[str], lost: Sequence[float]
+) -> list[Operation]:
+    """Add the first attempts of the calls that a store may have repeated.
+
+    A write whose reply was lost may have taken effect, or may do so later, beside the attempt that
+    has returned.
+
+    Args:
+        history: the calls.
+        reads: the names of the calls that only read.
+        lost: when replies or connections were lost.
+    """
+    attempts = [
+        replace(one, result=UNKNOWN)
+        for one in history
+        if one.name not in reads and one.result is not UNKNOWN
+        if any(one.began <= moment <= one.ended for moment in lost)
+    ]
+    return [*history, *attempts]
 
 
 def is_linearizable(

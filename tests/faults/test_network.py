@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.working_memory.backend import Lock, Mark
+from jazzmine._sync.working_memory.backend import Lock
 from jazzmine.deadline import Deadline
 from tests.faults import faulty_network as faulty_network
 from tests.faults.faulty_network import APIS, CID, FaultyStore, is_unavailable, opened
@@ -70,6 +70,9 @@ def without_faults(store: FaultyStore, method: str) -> tuple[list[Any], Any, lis
     return before, clean, after
 
 
+DELETIONS = ("delete_conversation", "delete_message", "rewind_conversation")
+
+
 def lose_a_reply(store: FaultyStore, method: str, number: int) -> bool:
     """Lose the `number`-th reply to a call, and fail unless it took effect once or not at all.
 
@@ -87,7 +90,9 @@ def lose_a_reply(store: FaultyStore, method: str, number: int) -> bool:
         assert store.seen() in (before, after), f"{where}: half an effect"
         store.works_again()
         return True
-    assert result == clean, f"{where}: another result"
+    # A deletion that is repeated may find nothing to delete.
+    if method not in DELETIONS or result not in (0, False):
+        assert result == clean, f"{where}: another result"
     assert store.seen() == after, f"{where}: another effect"
     return store.proxy.lost > lost
 
@@ -236,7 +241,7 @@ class TestMutants:
         with opened("redis", "sync", SHORT) as store:
             store.prepare()
             monkeypatch.setattr(store.beside._updates, "_longest_wait", 0.1)
-            store.store.backend.lock(Lock(CID, Mark("s", 1), "nobody", 10.0), Deadline(10.0))
+            store.store.backend.lock(Lock(CID, "0123456789abcdef", "nobody", 10.0), Deadline(10.0))
             monkeypatch.setattr(faulty_network, "WORKS_AGAIN", 1.0)
             monkeypatch.setattr(faulty_network, "TOLERANCE", 0.0)
             with pytest.raises(AssertionError, match="until the store works again"):

@@ -25,7 +25,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("name", ["postgres", "mongodb"])
+@pytest.mark.parametrize("name", ["mongodb"])
 def test_a_record_that_was_deleted_meanwhile_does_not_come_back(
     name: str, api: str, write: str
 ) -> None:
@@ -59,7 +59,7 @@ CUTS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 @pytest.mark.parametrize("cut", CUTS)
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("name", ["postgres", "mongodb"])
+@pytest.mark.parametrize("name", ["mongodb"])
 def test_what_was_appended_meanwhile_is_not_deleted(name: str, api: str, cut: str) -> None:
     call, expected = CUTS[cut]
     with opened(name, api, 5.0) as store:

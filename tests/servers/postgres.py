@@ -230,7 +230,7 @@ _emptied: dict[str, list[str]] = {}
 # Each store makes its own tables alone.
 _TABLES = (
     ("turn_traces", "messages", "conversations"),
-    ("working_memory", "working_memory_corrupt"),
+    ("working_memory",),
     ("memory_items",),
 )
 

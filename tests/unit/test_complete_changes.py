@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +14,7 @@ from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Tabl
 from jazzmine.core import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from jazzmine.records import messages, traces
 from jazzmine.records.base import Record
+from tests.backends.predecessor_names import names_of_source
 from tests.behaviour.calls import AFTER, CALLS, COUNTS, ITERATION, WITH_AN_ID
 from tests.behaviour.model import Model
 
@@ -22,7 +23,6 @@ BACKENDS = ROOT / "src/jazzmine/backends"
 POSTGRES = BACKENDS / "postgres/migrations"
 FIRST = ("0001_adopt_0_1.sql", "0002_tables.sql")  # they name what SQLite's first tables hold
 SQLITE = BACKENDS / "sqlite/migrations/messages"
-PREDECESSOR = json.loads((ROOT / "tests/backends/predecessor_names.json").read_text("utf-8"))
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 RECORDS = [
@@ -124,10 +124,15 @@ def test_a_method_is_in_the_changelog(kind: type) -> None:
     assert not missing, f'name them under "Unreleased" in CHANGELOG.md: {missing}'
 
 
+@cache
+def predecessor() -> dict[str, Any]:
+    return names_of_source()
+
+
 def names_before(owner: str) -> set[str]:
     """Return the parameters, methods and attributes of a class of jazzmine 0.1.42."""
     found: set[str] = set()
-    for module in PREDECESSOR.values():
+    for module in predecessor().values():
         members = module["classes"].get(owner, {})
         found.update(members.get("attributes", ()), members.get("methods", ()))
         found.update(members.get("methods", {}).get("__init__", {}).get("parameters", ()))

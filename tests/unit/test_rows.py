@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from jazzmine.records.messages import Message
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder
+from jazzmine.records.unreadable import Unreadable
 from tests.behaviour.samples import full_message, ids, message
 
 BODIES = {
@@ -22,7 +22,7 @@ BODIES = {
 
 @pytest.fixture
 def decoder() -> RowDecoder[Message]:
-    return RowDecoder(Message, Repairs())
+    return RowDecoder(Message, Unreadable())
 
 
 @pytest.mark.parametrize("kind", BODIES)
@@ -60,9 +60,3 @@ def test_a_body_that_is_no_object_is_refused_by_its_id(
 ) -> None:
     with pytest.raises(ValidationError, match="m1"):
         decoder.record((b"m1", body))
-
-
-def test_a_row_that_breaks_a_rule_is_repaired(decoder: RowDecoder[Message]) -> None:
-    raw = {**message("m1").model_dump(mode="json"), "user_id": ""}
-
-    assert [one.user_id for one in decoder.records([("m1", raw)])] == ["unknown"]

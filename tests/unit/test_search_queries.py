@@ -121,7 +121,9 @@ def test_the_rarest_words_find_and_those_of_half_of_many_messages_do_not() -> No
     assert clauses_to_find(wanted, (10_000, [1_990, 10, 0, 5_000])) == [few, many]
     assert clauses_to_find(wanted, (10_000, [1_991, 10, 0, 5_000])) == [few]
     assert clauses_to_find([many], (100_000, [50_000])) == [many]
-    assert clauses_to_find([half], (100, [50])) == []
+    assert clauses_to_find([half], (100, [50])) == [half]
+    assert clauses_to_find([half, many], (200, [100, 150])) == [half, many]
+    assert clauses_to_find([half, few], (200, [100, 1])) == [few]
     assert clauses_to_find([half], (99, [50])) == [half]
     assert MOST_READ == 2_000
 

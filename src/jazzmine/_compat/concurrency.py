@@ -28,13 +28,11 @@ __all__ = [
     "SyncTask",
     "SyncThreadEvent",
     "SyncWork",
-    "async_current_caller",
     "async_run_blocking",
     "async_run_detached",
     "async_run_given",
     "async_run_in_task",
     "async_sleep",
-    "sync_current_caller",
     "sync_run_blocking",
     "sync_run_detached",
     "sync_run_given",
@@ -87,11 +85,6 @@ class AsyncAffinity:
                 " (each asyncio.run() makes a new one), or use the sync calls of"
                 " jazzmine.sync, which work in any thread"
             )
-
-
-def async_current_caller() -> object:
-    """Return what makes one call after another: the task."""
-    return asyncio.current_task()
 
 
 class AsyncEvent:
@@ -269,11 +262,6 @@ class SyncAffinity:
                 if self._after_fork is not None:
                     self._after_fork()
                 self._pid = PROCESS.id
-
-
-def sync_current_caller() -> object:
-    """Return what makes one call after another: the thread."""
-    return threading.get_ident()
 
 
 class SyncEvent(threading.Event):

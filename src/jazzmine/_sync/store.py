@@ -44,9 +44,6 @@ class Backend(ABC):
     def purge(self) -> None:  # noqa: B027 - only files need it
         """Remove what was deleted or replaced from files where it may be left as raw bytes."""
 
-    #: For back ends that still have conditions for one user's view; None.
-    viewer: str | None = None
-
 
 # The parts of stores that were opened before this process was forked.
 _INHERITED: list[dict[str, Any]] = []
@@ -78,6 +75,12 @@ class Store(ABC, Generic[AnyBackend]):
         self.backend: AnyBackend = backend
         self._affinity = Affinity(self._after_fork)
         self._closed = False
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a store holds files or connections, and can be neither copied nor pickled: open one"
+            " from its configuration where it is needed"
+        )
 
     @operation()
     def ping(self) -> None:

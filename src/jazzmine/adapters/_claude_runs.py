@@ -85,7 +85,7 @@ class Run(RunRecorder):
             self._entries[message.id] = entry
             self.note_said([message])
 
-    def settle(self, stored: Container[str] = ()) -> None:
+    def leave_out(self, stored: Container[str] = ()) -> None:
         """Leave out those of the new entries that another call had stored, and counted, before."""
         for message_id in self._new:
             if message_id in stored:

@@ -17,6 +17,7 @@ __all__ = [
     "event_delta",
     "event_message",
     "event_of",
+    "session_id_of",
     "visible_events",
     "without_temporary",
 ]
@@ -38,6 +39,12 @@ def conversation_id_of(app_name: str, user_id: str, session_id: str) -> str:
         require_session_id(part, name).replace("%", "%25").replace("/", "%2F")
         for name, part in parts.items()
     )
+
+
+def session_id_of(conversation_id: str) -> str:
+    """Return the id of the session whose conversation it is."""
+    part = conversation_id.rpartition("/")[2]
+    return part.replace("%2F", "/").replace("%25", "%")
 
 
 def without_temporary(event: Event, prefix: str) -> Event:

@@ -78,10 +78,6 @@ class JazzmineTracePlugin(BasePlugin):
                 model=llm_response.model_version,
                 error=llm_response.error_message or llm_response.error_code,
             )
-            content = llm_response.content
-            for part in (content.parts if content else None) or []:
-                if (call := part.function_call) is not None:
-                    run.ask_tool_call(call.id or "", call.name or "", call.args)
 
     async def on_model_error_callback(
         self, *, callback_context: Any, llm_request: Any, error: Exception

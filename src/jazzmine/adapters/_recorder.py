@@ -152,7 +152,7 @@ class RunRecorder:
 
     def ask_tool_call(self, call_id: str, name: str, arguments: object) -> None:
         """Note that a model has asked for a call, which may be refused, or never run."""
-        if call_id not in self._begun:
+        if call_id and call_id not in self._begun:
             self._asked.setdefault(call_id, (name, arguments))
 
     def answer_tool_call(self, call_id: str, answer: object, *, is_error: bool = True) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
@@ -13,6 +14,9 @@ from jazzmine.adapters._direct import Direct, completed
 __all__ = ["Steps"]
 
 T = TypeVar("T")
+
+# How long a plain call waits before it looks whether the event loop still runs, in s.
+_LOOP_SECONDS = 1.0
 
 
 class Steps:
@@ -46,7 +50,8 @@ class Steps:
         """Run a step for a plain call.
 
         Raises:
-            RuntimeError: the caller is in the event loop that would have to run the step.
+            RuntimeError: the caller is in the event loop that would have to run the step, or that
+                does not run.
         """
         if self._loop is None:
             return completed(step)
@@ -60,7 +65,16 @@ class Steps:
                 "a plain call would block the event loop of its async store: use the coroutine of "
                 "the same name with an a in front, or a store of jazzmine.sync"
             )
-        return asyncio.run_coroutine_threadsafe(step, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(step, self._loop)
+        while self._loop.is_running():
+            with suppress(TimeoutError):
+                return future.result(_LOOP_SECONDS)
+        future.cancel()
+        step.close()
+        raise RuntimeError(
+            "the event loop of the async store does not run: await the coroutine of the same name "
+            "with an a in front, or use a store of jazzmine.sync"
+        )
 
     async def awaited(self, step: Coroutine[Any, Any, T]) -> T:
         """Run a step for a coroutine; once begun in a thread, it ends before a cancellation."""

@@ -175,12 +175,12 @@ class JazzmineSessionStore:
                 stored = {message.id for message in found}
                 unsaved = [pair for pair in unsaved if pair[0].id not in stored]
                 for run, _ in recorded:
-                    run.settle(stored)
+                    run.leave_out(stored)
                 raise ConflictError(str(error)) from error
 
         await retry_conflicts(attempt)
         for run, _ in recorded:
-            run.settle()
+            run.leave_out()
 
     async def _summary_after(
         self,

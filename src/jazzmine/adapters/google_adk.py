@@ -41,6 +41,7 @@ with supported("google-adk", "2.10.0", "3.0"):
         conversation_id_of,
         event_delta,
         event_message,
+        session_id_of,
         visible_events,
         without_temporary,
     )
@@ -118,7 +119,7 @@ class JazzmineSessionService(BaseSessionService):
         conversation_id = conversation_id_of(app_name, user_id, session_id)
         own, changes = split_state(decoded(encoded(state or {}, other=_json_safe)))
         # The token tells a repeated call of the store from another caller's session.
-        begun = {"id": session_id, "token": str(uuid4()), "state": own}
+        begun = {"token": str(uuid4()), "state": own}
         conversation = Conversation(
             id=conversation_id,
             user_id=user_id,
@@ -278,6 +279,11 @@ class JazzmineSessionService(BaseSessionService):
             items = await self._shared.change(*place[:2], changes, cause)
         run = self._plugin.run_of(conversation_id, event.invocation_id)
         runs = [] if run is None else [(run, [message])]
+        if run is not None:
+            for call in event.get_function_calls():
+                run.ask_tool_call(call.id or "", call.name or "", call.args)
+            for answer in event.get_function_responses():
+                run.answer_tool_call(answer.id or "", answer.response)
         token, last = _marker_of(session)
         if token is None or last is None:
             await self._require(conversation_id, token, session.id)
@@ -380,7 +386,7 @@ def _session(
 ) -> Session:
     """Return a session with a state; the last of its messages that is read may be None."""
     session = Session(
-        id=decoded(conversation.metadata[SESSION_KEY])["id"],
+        id=session_id_of(conversation.id),
         app_name=conversation.agent_id,
         user_id=conversation.user_id,
         state={**own, **shared},

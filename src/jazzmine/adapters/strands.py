@@ -110,7 +110,9 @@ class JazzmineSessionRepository(SessionRepository):
         """
         conversation_id = _joined(session_id)
         parts = self._store.get_conversations(where={_SESSION: session_id})
-        found = [self._store.delete_conversation(part.id) for part in parts]
+        # A copy of an agent's conversation may be part of another session.
+        own = [part.id for part in parts if part.id.startswith(f"{conversation_id}/")]
+        found = [self._store.delete_conversation(part_id) for part_id in own]
         # The session last, so that a deletion that did not end can be repeated.
         found.append(self._store.delete_conversation(conversation_id))
         if not any(found):
@@ -287,7 +289,8 @@ class JazzmineSessionRepository(SessionRepository):
 
     def _put_state(self, key: str, state: dict[str, Any]) -> bool:
         try:
-            self._store.edit_conversation(key, metadata={_KEY: encoded(state)})
+            session = {_SESSION: key.partition("/")[0]}
+            self._store.edit_conversation(key, metadata={**session, _KEY: encoded(state)})
         except NotFoundError:
             return False
         return True

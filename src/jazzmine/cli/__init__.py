@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 
 from jazzmine.extras import extra
 
@@ -22,4 +23,7 @@ def main() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper):  # which may not hold every character
+            stream.reconfigure(errors="replace")
     app(prog_name="jazzmine")

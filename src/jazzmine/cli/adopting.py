@@ -16,8 +16,8 @@ import typer
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from jazzmine.cli.options import Refused, open_store, refusals, store_config
-from jazzmine.cli.output import line, write
+from jazzmine.cli.options import open_store, refusals, store_config
+from jazzmine.cli.output import Refused, line, write
 from jazzmine.cli.places import Messages
 from jazzmine.cli.progress import counting
 from jazzmine.config import BackendConfig, JSONStoreConfig, MongoDBConfig, PostgresConfig
@@ -94,7 +94,7 @@ def old_records(config: BackendConfig) -> Iterator[Read]:
     """Open what 0.1.42 stored, for a block.
 
     Raises:
-        Refused: it is a store of this version, or cannot be read by this command.
+        Refused: it is a store of this version.
     """
     if isinstance(config, JSONStoreConfig):
         yield _in_file(Path(config.path))
@@ -311,6 +311,8 @@ def _replace(data: Any, error: ErrorDetails) -> bool:
         value = data[name]
     except (IndexError, KeyError, TypeError):
         return False  # the field is missing
+    if error["type"] == "extra_forbidden":
+        return False
     if error["type"] == "json_value":
         replacement = _plain(value)
     elif isinstance(value, float) and not math.isfinite(value) and isinstance(data, dict):

@@ -22,12 +22,11 @@ from jazzmine.cli.moving import add_commands as add_moving
 from jazzmine.cli.options import (
     ItemsOption,
     MemoryOption,
-    Refused,
     StoreOption,
     Stores,
     unavailable,
 )
-from jazzmine.cli.output import block, error_text, errors
+from jazzmine.cli.output import Refused, block, error_text, errors, errors_of
 from jazzmine.cli.reading import add_commands as add_reading
 from jazzmine.cli.rekeying import add_commands as add_rekeying
 from jazzmine.cli.searching import add_commands as add_searching
@@ -47,7 +46,8 @@ class Program(TyperGroup):
         """Run a command."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            with errors_of("standard output"):
+                sys.stdout.flush()
         except BrokenPipeError:
             # What reads the output wants no more. Nothing is left to be flushed at the exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

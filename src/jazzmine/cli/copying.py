@@ -9,8 +9,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from jazzmine.cli.left_out import nothing_left_out
-from jazzmine.cli.options import Refused, item_store, items_config, open_store, store_config
-from jazzmine.cli.output import line, say, write
+from jazzmine.cli.options import item_store, items_config, open_store, store_config
+from jazzmine.cli.output import Refused, line, say, write
 from jazzmine.cli.places import Items, Kind, Messages, Place, name_of, now_ms
 from jazzmine.cli.progress import Counter, counting
 from jazzmine.cli.records import Batch, Digest, Records, canonical, names

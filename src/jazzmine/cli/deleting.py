@@ -14,7 +14,6 @@ from jazzmine.cli.options import (
     ItemsOption,
     JSONOption,
     MemoryOption,
-    Refused,
     StoreOption,
     YesOption,
     confirm,
@@ -25,7 +24,7 @@ from jazzmine.cli.options import (
     memory_url,
     message_store,
 )
-from jazzmine.cli.output import counted, line, print_json, say, when, write
+from jazzmine.cli.output import Refused, counted, line, print_json, say, when, write
 from jazzmine.cli.progress import Counter, counting
 from jazzmine.cli.records import names
 from jazzmine.records.base import Record
@@ -69,7 +68,7 @@ def remove(
         if stored is None:
             raise Refused(f"there is no conversation {conversation!r}")
         named = f"{conversation!r} ({stored.title})" if stored.title else repr(conversation)
-        confirm(f"Delete conversation {named} of user {stored.user_id!r}?", yes)
+        confirm(line(f"Delete conversation {named} of user {stored.user_id!r}?"), yes)
         opened.delete_conversation(conversation)
         if other is not None:
             other.delete(conversation)
@@ -110,7 +109,7 @@ def erase(
             with counting() as counter:
                 counts = _of_user(user, opened, other, third, counter)
         else:
-            confirm(f"Delete everything of user {user!r} in {where}?", yes)
+            confirm(line(f"Delete everything of user {user!r} in {where}?"), yes)
             counts = opened.erase_user(user).model_dump(mode="json")
             if other is not None:
                 # Last: a turn that was under way may have written both.

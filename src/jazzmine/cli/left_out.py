@@ -6,9 +6,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jazzmine.cli.options import Refused
-from jazzmine.cli.output import say
-from jazzmine.records import repair
+from jazzmine.cli.output import Refused, say
+from jazzmine.records import unreadable
 
 __all__ = ["nothing_left_out"]
 
@@ -21,11 +20,11 @@ def nothing_left_out() -> Iterator[None]:
         Refused: at the end of the block, if there were any.
     """
     printed = _Printed(logging.ERROR)
-    repair.logger.addHandler(printed)
+    unreadable.logger.addHandler(printed)
     try:
         yield
     finally:
-        repair.logger.removeHandler(printed)
+        unreadable.logger.removeHandler(printed)
     if printed.count:
         raise Refused(f"records that cannot be read were left out: {printed.count:,}, named above")
 

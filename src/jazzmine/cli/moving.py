@@ -18,7 +18,6 @@ from pydantic import ValidationError
 from jazzmine.cli.left_out import nothing_left_out
 from jazzmine.cli.options import (
     ItemsOption,
-    Refused,
     StoreOption,
     given_url,
     is_named,
@@ -26,7 +25,7 @@ from jazzmine.cli.options import (
     items_url,
     message_store,
 )
-from jazzmine.cli.output import error_text, say
+from jazzmine.cli.output import Refused, error_text, errors_of, say
 from jazzmine.cli.page import conversation_page
 from jazzmine.cli.places import Items, Kind, Messages, Place, now_ms
 from jazzmine.cli.progress import Counter, counting
@@ -139,13 +138,40 @@ def _exported_conversation(
     yield "traces", store.get_turn_traces_by_conversation_id(conversation_id)
 
 
+class _Referred:
+    """What was exported already: a store that is written to has more when the next kind is read."""
+
+    def __init__(self) -> None:
+        # Hashes take less memory than ids.
+        self._exported: set[int] = set()
+
+    def has_what(self, record: Record) -> bool:
+        """Return whether all was exported that a record refers to; note that it is, too."""
+        if isinstance(record, Message):
+            needed = hash(("conversation", record.conversation_id))
+        elif isinstance(record, TurnTrace):
+            needed = hash(("message", record.message_id))
+        else:
+            if isinstance(record, Conversation):
+                self._exported.add(hash(("conversation", record.id)))
+            return True
+        if needed not in self._exported:
+            return False
+        if isinstance(record, Message):
+            self._exported.add(hash(("message", record.id)))
+        return True
+
+
 def _write_lines(path: Path | None, exported: Iterable[tuple[Kind, Iterable[Record]]]) -> None:
     counts: dict[Kind, int] = {}
+    referred = _Referred()
     with _written(path) as write, counting() as counter:
         for kind, records in exported:
             counts[kind] = 0
             counter.begin(f"exporting {kind}")
             for record in records:
+                if not referred.has_what(record):
+                    continue
                 written = json_of(record.__pydantic_serializer__, record).decode()
                 write(f'{{"{_NAMES[kind]}":{written}}}\n')
                 counts[kind] += 1
@@ -153,20 +179,9 @@ def _write_lines(path: Path | None, exported: Iterable[tuple[Kind, Iterable[Reco
         write(json.dumps({_END: counts}) + "\n")
 
 
-@contextmanager
-def _errors_of(file: Path | str) -> Iterator[None]:
-    """Distinguish the errors of a file that the user named from those of a store."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise Refused(f"{file}: {error.strerror or error}") from error
-
-
 def _writer(file: IO[str], name: Path | str) -> Write:
     def write(text: str) -> None:
-        with _errors_of(name):
+        with errors_of(name):
             file.write(text)
 
     return write
@@ -178,11 +193,12 @@ def _written(path: Path | None) -> Iterator[Write]:
     if path is None or str(path) == "-":
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
         yield _writer(sys.stdout, "standard output")
-        with _errors_of("standard output"):
+        with errors_of("standard output"):
             sys.stdout.flush()
         return
     part = ""
-    with _errors_of(path):
+    path = path.resolve()  # a symbolic link stays one
+    with errors_of(path):
         if path.exists() and not path.is_file():  # a pipe, or /dev/stdout
             file = path.open("w", encoding="utf-8")
         else:
@@ -191,7 +207,7 @@ def _written(path: Path | None) -> Iterator[Write]:
             file = os.fdopen(descriptor, "w", encoding="utf-8")
     try:
         yield _writer(file, path)
-        with _errors_of(path):
+        with errors_of(path):
             file.close()
             if part:
                 os.replace(part, path)
@@ -243,7 +259,7 @@ def import_lines(
 def _opened(file: str) -> IO[bytes]:
     if file == "-":
         return sys.stdin.buffer
-    with _errors_of(file):
+    with errors_of(file):
         return open(file, "rb")
 
 
@@ -256,13 +272,14 @@ def _import(
 ) -> tuple[dict[Kind, int], dict[Kind, int] | None]:
     place_of = {kind: place for place in places for kind in place.kinds}
     counts: dict[Kind, int] = dict.fromkeys(place_of, 0)
-    end: dict[Kind, int] | None = None
+    end: dict[Any, int] | None = None
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     read = ((number, line, *_read_line(number, line)) for number, line in numbered)
     # Others may depend on the records of a kind, so these are stored before the next kind.
     for name, group in groupby(read, lambda numbered: numbered[2]):
-        if name == _END:
-            end = [value for _, _, _, value in group][-1]
+        if name == _END:  # of each export, if one file has several
+            for _, _, _, value in group:
+                end = {kind: (end or {}).get(kind, 0) + count for kind, count in value.items()}
             continue
         kind, record_type = _KINDS[name]
         if kind not in place_of:

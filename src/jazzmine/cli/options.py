@@ -18,7 +18,7 @@ from jazzmine._sync.factory import (
     new_message_store,
     new_working_memory,
 )
-from jazzmine.cli.output import say
+from jazzmine.cli.output import Refused, say
 from jazzmine.config import (
     BackendConfig,
     long_term_memory_config,
@@ -39,7 +39,6 @@ __all__ = [
     "JSONOption",
     "LimitOption",
     "MemoryOption",
-    "Refused",
     "StoreOption",
     "Stores",
     "WideOption",
@@ -116,10 +115,6 @@ ConversationArgument = Annotated[
 POLL = 1.0
 # By the letter of an age.
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
-class Refused(Exception):
-    """What was asked for is not there, was refused, or differs: exit status 1."""
 
 
 @dataclass

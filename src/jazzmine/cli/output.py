@@ -22,13 +22,15 @@ from rich.console import Console
 from rich.pager import Pager
 from rich.text import Text
 
-from jazzmine.records.repair import reasons_of
+from jazzmine.records.unreadable import reasons_of
 
 __all__ = [
+    "Refused",
     "block",
     "counted",
     "error_text",
     "errors",
+    "errors_of",
     "fitted",
     "is_terminal",
     "line",
@@ -111,7 +113,7 @@ def errors() -> Console:
 
 def _console(stderr: bool) -> Console:
     # Rich leaves bold text bold under NO_COLOR.
-    return Console(
+    return _Console(
         stderr=stderr,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         highlight=False,
@@ -134,6 +136,28 @@ def paged() -> Iterator[None]:
             yield
         finally:
             _pages.pop()
+
+
+class Refused(Exception):
+    """What was asked for is not there, was refused, or differs: exit status 1."""
+
+
+@contextmanager
+def errors_of(name: object) -> Iterator[None]:
+    """Distinguish the errors of a file that the user named, or of the output, from a store's."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Refused(f"{name}: {error.strerror or error}") from error
+
+
+class _Console(Console):
+    """A console that leaves it to the program what follows when nobody reads its output."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 class _Pager(Pager):
@@ -172,7 +196,8 @@ def is_terminal() -> bool:
 
 def write(text: str | Text) -> None:
     """Print a line (or lines) that `line` or `block` has made safe."""
-    _output().print(text)
+    with errors_of("standard output"):
+        _output().print(text)
 
 
 def _output() -> Console:
@@ -186,8 +211,10 @@ def say(text: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    sys.stdout.write(_OBEYED_IN_JSON.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text) + "\n")
+    is_unicode = sys.stdout.encoding.lower().startswith("utf")
+    text = json.dumps(value, ensure_ascii=not is_unicode, separators=(",", ":"))
+    with errors_of("standard output"):
+        sys.stdout.write(_OBEYED_IN_JSON.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text) + "\n")
 
 
 def print_table(
@@ -212,9 +239,9 @@ def print_table(
         wide: whether nothing is cut or left out.
     """
     if not is_terminal():
-        sys.stdout.write("\t".join(columns) + "\n")
-        for row in rows:
-            sys.stdout.write("\t".join(map(line, row)) + "\n")
+        for row in (columns, *rows):
+            with errors_of("standard output"):
+                sys.stdout.write("\t".join(map(line, row)) + "\n")
         return
     cells = [[line(cell) for cell in row] for row in rows]
     natural = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]

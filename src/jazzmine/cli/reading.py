@@ -21,13 +21,13 @@ from jazzmine.cli.options import (
     JSONOption,
     LimitOption,
     MemoryOption,
-    Refused,
     StoreOption,
     WideOption,
     memory_store,
     message_store,
 )
 from jazzmine.cli.output import (
+    Refused,
     paged,
     print_json,
     print_table,
@@ -267,9 +267,18 @@ def show_memory(
         print_json(state.to_dict())
         return
     with paged():
-        for name, value in _with_readable_times(state).items():
-            if value not in (None, "", [], {}):
-                show_value(name, value, "", full)
+        for name, value in _without_empty(_with_readable_times(state)).items():
+            show_value(name, value, "", full)
+
+
+def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without what is empty in it, and in the objects that it holds."""
+    shown: dict[str, Any] = {}
+    for name, inner in value.items():
+        kept = _without_empty(inner) if isinstance(inner, dict) else inner
+        if kept not in (None, "", [], {}):
+            shown[name] = kept
+    return shown
 
 
 def _with_readable_times(memory: WorkingMemory) -> dict[str, Any]:

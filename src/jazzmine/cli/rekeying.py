@@ -11,7 +11,6 @@ from jazzmine.cli.options import (
     ItemsOption,
     JSONOption,
     MemoryOption,
-    Refused,
     StoreOption,
     given_url,
     is_named,
@@ -21,7 +20,7 @@ from jazzmine.cli.options import (
     memory_url,
     message_store,
 )
-from jazzmine.cli.output import counted, line, print_json, say, write
+from jazzmine.cli.output import Refused, counted, line, print_json, say, write
 from jazzmine.cli.progress import Counter as Progress
 from jazzmine.cli.progress import counting
 from jazzmine.findings import Finding, failed, fine, warning

@@ -19,12 +19,11 @@ from jazzmine.cli.options import (
     FullOption,
     JSONOption,
     LimitOption,
-    Refused,
     StoreOption,
     WideOption,
     message_store,
 )
-from jazzmine.cli.output import line, paged, print_table, shown, when, write
+from jazzmine.cli.output import Refused, line, paged, print_table, shown, when, write
 from jazzmine.cli.reading import only_one
 from jazzmine.cli.rendering import print_records, show_calls, trace_line
 from jazzmine.records.timeline import at_least, money, problems, unreported

@@ -33,9 +33,9 @@ class BackendConfig:
     a value has to be, a subclass checks in its `__post_init__`.
 
     Args:
-        encryption: the keys that values are sealed with, a `Keyring` or `ID:BASE64[,ID:BASE64…]`;
-            None takes those of the environment variable JAZZMINE_ENCRYPTION, or seals nothing.
-        encryption_accepts_plain: whether an encrypted store reads what is not sealed.
+        encryption: the keys of encrypted values, a `Keyring` or `ID:BASE64[,ID:BASE64…]`; None
+            takes those of the environment variable JAZZMINE_ENCRYPTION, or encrypts nothing.
+        encryption_accepts_plain: whether an encrypted store reads what is not encrypted.
     """
 
     storage: ClassVar[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -63,6 +64,8 @@ _SHARED: tuple[type[BackendConfig], ...] = (
 )
 
 # One letter is a drive of Windows.
+logger: logging.Logger = logging.getLogger(__name__)
+
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 Address = Mapping[str, object] | str | os.PathLike[str] | None
@@ -131,7 +134,11 @@ def _read_environment(variable: str, kinds: tuple[type[BackendConfig], ...]) -> 
     """Read the URL in an environment variable, which an error names; the default if it is empty."""
     url = os.environ.get(variable, "").strip()
     if not url:
-        return _read_mapping({}, kinds)
+        default = _read_mapping({}, kinds)
+        # What is in memory is lost, and no other process has it.
+        level = logging.WARNING if default.storage == "memory" else logging.INFO
+        logger.log(level, "%s is not set, and no configuration given: %r", variable, default)
+        return default
     try:
         return _read_url(url, kinds)
     except ConfigurationError as error:

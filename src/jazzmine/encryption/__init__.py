@@ -1,4 +1,4 @@
-"""Encryption at rest: the keys, which values are sealed with them, and how."""
+"""Encryption at rest: the keys, which values are encrypted with them, and how."""
 
 from jazzmine.encryption.keyring import Keyring, keyring_of
 

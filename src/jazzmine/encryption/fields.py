@@ -1,4 +1,4 @@
-"""Which fields of which record are sealed: the words and the data of people and of tools.
+"""Which fields of which record are encrypted: the words and the data of people and of tools.
 
 What stays readable is what stores sort, page, sum up, join and erase by: ids, times, roles, flags,
 counts and costs, and the names of models, tools, flows and agents. Each field of each record is
@@ -27,7 +27,7 @@ from jazzmine.records.traces import (
 
 __all__ = ["ENCRYPTED", "PARTS", "READABLE"]
 
-#: The sealed fields, each with the value that is stored in its place. `errors` of a trace is
+#: The encrypted fields, each with the value that is stored in its place. `errors` of a trace is
 #: [""] there if it has any, so that failed turns can be counted.
 ENCRYPTED: Mapping[type[Record], Mapping[str, Any]] = {
     Conversation: {"title": "", "metadata": {}},
@@ -69,7 +69,7 @@ ENCRYPTED: Mapping[type[Record], Mapping[str, Any]] = {
     MemoryItem: {"value": {}, "data": None},
 }
 
-#: The fields with lists of other records, whose own fields are sealed or readable.
+#: The fields with lists of other records, whose own fields are encrypted or readable.
 PARTS: Mapping[type[Record], Mapping[str, type[Record]]] = {
     TurnTrace: {
         "llm_calls": LLMCallRecord,

@@ -10,9 +10,9 @@ from pydantic_core import from_json, to_json
 
 from jazzmine.encryption.keyring import Keyring, context, require_accepted
 from jazzmine.errors import DecryptionError
+from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.item_rows import ItemChange, ItemRow, ItemVersion, path_text
-from jazzmine.records.sealed import SEALED_KEY, sealed_text
 
 __all__ = ["ItemCodec", "value_of"]
 
@@ -41,7 +41,7 @@ class ItemCodec:
         """Return a change whose value, data and vector are encrypted."""
         if change.item is None:
             return change
-        value, data = self._sealed_value(change.path, change.item.value, change.item.data)
+        value, data = self._encrypted_value(change.path, change.item.value, change.item.data)
         item = change.item.model_copy(update={"value": value, "data": data})
         vector = (
             None if change.vector is None else self._bytes(change.path, "vector", change.vector)
@@ -66,7 +66,7 @@ class ItemCodec:
 
     def key_id(self, row: ItemRow) -> str | None:
         """Return the id of the key of the value of a row; None if it is plain."""
-        text = sealed_text(_parsed(row[1]))
+        text = encrypted_text(_parsed(row[1]))
         return None if text is None else text.partition(":")[0]
 
     def vector_key_id(self, row: ItemRow) -> str | None:
@@ -78,8 +78,8 @@ class ItemCodec:
         """Return value and data of a row, encrypted with the first key; raise as `decrypted`."""
         _, value, data, *_ = self._opened(row, has_data=True)
         path = path_text(row)
-        sealed, sealed_data = self._sealed_value(path, _parsed(value), data)
-        return ItemVersion(path, row[8], {"value": sealed, "data": sealed_data})
+        encrypted, encrypted_data = self._encrypted_value(path, _parsed(value), data)
+        return ItemVersion(path, row[8], {"value": encrypted, "data": encrypted_data})
 
     def rekeyed_vector(self, row: ItemRow) -> ItemVersion:
         """Return the vector of a row, encrypted with the first key; raise as `decrypted`."""
@@ -87,7 +87,7 @@ class ItemCodec:
         vector = self._bytes(path, "vector", self._opened_vector(row)[2])
         return ItemVersion(path, row[8], {"vector": vector})
 
-    def _sealed_value(
+    def _encrypted_value(
         self, path: str, value: dict[str, Any], data: bytes | None
     ) -> tuple[dict[str, Any], bytes | None]:
         words: dict[str, Any] = {"value": value}
@@ -95,16 +95,16 @@ class ItemCodec:
             data = self._bytes(path, "data", data)
             words["data"] = _nonce(data)
         text = self.keyring.encrypt_text(to_json(words), _context(path, "value"))
-        return {SEALED_KEY: text}, data
+        return {ENCRYPTED_KEY: text}, data
 
     def _opened(self, row: ItemRow, *, has_data: bool) -> ItemRow:
         _, stored, data, *rest = row
         path, value = path_text(row), _parsed(stored)
-        name, sealed = _name(path), sealed_text(value)
-        if sealed is None:
+        name, encrypted = _name(path), encrypted_text(value)
+        if encrypted is None:
             require_accepted(self._accepts_plain, name)
             return row
-        words = from_json(self.keyring.decrypt_text(sealed, _context(path, "value"), name))
+        words = from_json(self.keyring.decrypt_text(encrypted, _context(path, "value"), name))
         if len(value) > 1 or (has_data and words.get("data") != _nonce(data)):
             raise DecryptionError(f"{name} was changed: its value and its data are not one version")
         if data is not None:
@@ -122,8 +122,8 @@ class ItemCodec:
         return *fields, vector
 
     def _bytes(self, path: str, field: str, plain: bytes) -> bytes:
-        sealed = self.keyring.encrypt(plain, _context(path, field))
-        return b"%b%b:%b" % (_HEAD, self.keyring.first_id.encode(), sealed)
+        encrypted = self.keyring.encrypt(plain, _context(path, field))
+        return b"%b%b:%b" % (_HEAD, self.keyring.first_id.encode(), encrypted)
 
     def _opened_bytes(self, path: str, field: str, stored: bytes) -> bytes:
         name, parts = f"the {field} of {_name(path)}", _parts(stored)
@@ -137,8 +137,8 @@ def _parts(stored: bytes) -> tuple[str, bytes] | None:
     """Return the id of the key of encrypted bytes, and the ciphertext; None if they are plain."""
     if not stored.startswith(_HEAD):
         return None
-    key_id, _, sealed = bytes(stored[len(_HEAD) :]).partition(b":")
-    return key_id.decode(errors="replace"), sealed
+    key_id, _, encrypted = bytes(stored[len(_HEAD) :]).partition(b":")
+    return key_id.decode(errors="replace"), encrypted
 
 
 def _nonce(data: bytes | None) -> str | None:

@@ -16,8 +16,8 @@ from jazzmine.encryption.fields import ENCRYPTED, PARTS
 from jazzmine.encryption.keyring import Keyring, context, require_accepted
 from jazzmine.errors import ConfigurationError, DecryptionError
 from jazzmine.records.base import Record, Snapshot
+from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.sealed import SEALED_KEY, sealed_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.usage import TraceFilter
 
@@ -53,7 +53,7 @@ class RecordCodec:
         record_id: str = getattr(record, "id")  # noqa: B009
         bound_to = context(_NAMES[type(record)], "fields", _owner(record), record_id)
         text = self.keyring.encrypt_text(to_json(_values(record)), bound_to)
-        return Snapshot(_covered(record, {"metadata": {SEALED_KEY: text}}))
+        return Snapshot(_covered(record, {"metadata": {ENCRYPTED_KEY: text}}))
 
     def decrypt(self, record: Record, record_id: str, conversation_id: str | None) -> None:
         """Set the encrypted fields of a record that was just read.
@@ -69,7 +69,7 @@ class RecordCodec:
         """
         kind, metadata = type(record), vars(record)["metadata"]
         name = f"{_NAMES[kind]} {record_id!r}"
-        text = sealed_text(metadata)
+        text = encrypted_text(metadata)
         if text is None:
             require_accepted(self._accepts_plain, name)
             return
@@ -88,7 +88,7 @@ class RecordCodec:
 
     def key_id(self, record: Record) -> str | None:
         """Return the id of the key that a stored record is encrypted with; None if it is plain."""
-        text = sealed_text(vars(record)["metadata"])
+        text = encrypted_text(vars(record)["metadata"])
         return None if text is None else text.partition(":")[0]
 
 

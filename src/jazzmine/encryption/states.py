@@ -1,10 +1,10 @@
-"""The form in which a working memory is stored: JSON, or JSON that is sealed as a whole."""
+"""The form in which a working memory is stored: JSON, or JSON that is encrypted as a whole."""
 
 from __future__ import annotations
 
 from jazzmine.encryption.keyring import Keyring, context, require_accepted
+from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_without_keys
 from jazzmine.records.memory_json import from_json, to_json
-from jazzmine.records.sealed import SEALED_KEY, opened_without_keys
 from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
@@ -13,18 +13,18 @@ __all__ = ["PLAIN", "StateForm"]
 # Versions that cannot open it refuse this number, and leave the state as it is.
 _SEALED_FORMAT = 2
 
-_HEAD = b'{"format":%d,"%b":"' % (_SEALED_FORMAT, SEALED_KEY.encode())
+_HEAD = b'{"format":%d,"%b":"' % (_SEALED_FORMAT, ENCRYPTED_KEY.encode())
 _END = b'"}'
 
 
 class StateForm:
     """Writes working memories, and reads them.
 
-    A sealed one is bound to its conversation and to the user that is kept beside it.
+    An encrypted one is bound to its conversation and to the user that is kept beside it.
 
     Args:
-        keyring: what they are sealed with; None stores them as JSON.
-        accepts_plain: whether one that is not sealed is read in spite of the keys.
+        keyring: what they are encrypted with; None stores them as JSON.
+        accepts_plain: whether one that is not encrypted is read in spite of the keys.
     """
 
     def __init__(self, keyring: Keyring | None, accepts_plain: bool = False) -> None:
@@ -41,7 +41,7 @@ class StateForm:
         data = to_json(memory)
         if self.keyring is None:
             return data
-        return _sealed(self.keyring, data, memory.conversation_id, memory.user_id)
+        return _encrypted(self.keyring, data, memory.conversation_id, memory.user_id)
 
     def read(
         self, data: bytes, conversation_id: str, user_id: str, kind: type[WorkingMemory]
@@ -55,7 +55,7 @@ class StateForm:
             kind: the class of the result.
 
         Raises:
-            DecryptionError: it does not open, is not sealed, or there are no keys.
+            DecryptionError: it does not open, is not encrypted, or there are no keys.
             NewerFormatError: a newer version of this library wrote it.
             ValidationError: it is not JSON, or a field is missing or has a wrong type.
         """
@@ -65,18 +65,21 @@ class StateForm:
         """Return what is stored, encrypted with the first key; raise as `read`."""
         assert self.keyring is not None
         opened = self._opened(data, conversation_id, user_id)
-        return _sealed(self.keyring, opened, conversation_id, user_id)
+        return _encrypted(self.keyring, opened, conversation_id, user_id)
 
     def key_id(self, data: bytes) -> str | None:
-        """Return the id of the key that something is sealed with; None if it is plain."""
-        text = _sealed_text(data)
+        """Return the id of the key that something is encrypted with; None if it is plain."""
+        text = _encrypted_text(data)
         return None if text is None else text.partition(":")[0]
 
     def _opened(self, data: bytes, conversation_id: str, user_id: str) -> bytes:
-        text, name = _sealed_text(data), f"the working memory of conversation {conversation_id!r}"
+        text, name = (
+            _encrypted_text(data),
+            f"the working memory of conversation {conversation_id!r}",
+        )
         if self.keyring is None:
             if text is not None:
-                raise opened_without_keys(name, text)
+                raise encrypted_without_keys(name, text)
             return data
         if text is None:
             require_accepted(self._accepts_plain, name)
@@ -88,12 +91,12 @@ class StateForm:
 PLAIN = StateForm(None)
 
 
-def _sealed(keyring: Keyring, data: bytes, conversation_id: str, user_id: str) -> bytes:
+def _encrypted(keyring: Keyring, data: bytes, conversation_id: str, user_id: str) -> bytes:
     text = keyring.encrypt_text(data, _context(conversation_id, user_id))
     return b"%b%b%b" % (_HEAD, text.encode(), _END)
 
 
-def _sealed_text(data: bytes) -> str | None:
+def _encrypted_text(data: bytes) -> str | None:
     if not data.startswith(_HEAD):
         return None
     return data[len(_HEAD) :].removesuffix(_END).decode(errors="replace")

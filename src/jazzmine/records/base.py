@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -20,6 +21,8 @@ __all__ = [
     "snapshot",
     "snapshot_all",
 ]
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 # The kinds of records of a message store, in the order in which they depend on each other.
 RecordKind: TypeAlias = Literal["conversations", "messages", "traces"]
@@ -39,6 +42,9 @@ class Record(BaseModel):
     # Fields whose default is only for new records: stored data without them is refused.
     always_stored: ClassVar[frozenset[str]] = frozenset()
 
+    # Fields that hold a moment in ms since 1970.
+    moments: ClassVar[tuple[str, ...]] = ()
+
     # An instance that is passed to a field is validated again, and so copied.
     model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid",
@@ -56,9 +62,21 @@ class Record(BaseModel):
                 from jazzmine.records.hints import with_hints  # most programs never need it
 
                 raise with_hints(error, type(self)) from None
+            for name in self.moments:
+                if name in data and 0 < getattr(self, name) < _FIRST_MS:
+                    _warn_of_seconds(type(self).__name__, name)
 
         # What is read from a store is validated without this method, as by pydantic's own.
         __init__.__pydantic_base_init__ = True
+
+
+# 1990 in ms: an earlier moment of a new record is likely to be in seconds.
+_FIRST_MS = 631_152_000_000
+
+
+@cache
+def _warn_of_seconds(kind: str, name: str) -> None:
+    logger.warning("%s.%s is before 1990: it is in ms since 1970, not in seconds", kind, name)
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)

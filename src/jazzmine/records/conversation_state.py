@@ -44,6 +44,7 @@ class ConversationState(MemoryRecord):
     last_agent_intent: Text | None = None
     current_turn: TurnCache | None = None
     revision: Int64 = 0
+    version_token: Text = field(default="", compare=False, repr=False)
     topics_dropped: Int64 = 0
     flows_dropped: Int64 = 0
     data: JsonObject = field(default_factory=dict)

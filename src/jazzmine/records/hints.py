@@ -39,6 +39,8 @@ def with_hints(error: ValidationError, kind: type[BaseModel]) -> ValidationError
 def _with_hint(detail: ErrorDetails, kind: type[BaseModel]) -> InitErrorDetails:
     meant = _meant(detail, kind)
     text = f"{detail['msg']}; did you mean {meant!r}?" if meant else detail["msg"]
+    if detail["loc"] and detail["loc"][0] in getattr(kind, "moments", ()):
+        text += "; it is an int: ms since 1970, UTC"
     return InitErrorDetails(
         type=PydanticCustomError(detail["type"], text),
         loc=detail["loc"],

@@ -10,11 +10,11 @@ from pydantic import Strict, ValidationError
 from pydantic_core import from_json, to_json
 
 from jazzmine.errors import ConflictError
+from jazzmine.records.encrypted import encrypted_text, encrypted_without_keys
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.items import MemoryItem
 from jazzmine.records.log import ANY, AnyMessage
-from jazzmine.records.repair import Repairs, unreadable
-from jazzmine.records.sealed import opened_without_keys, sealed_text
+from jazzmine.records.unreadable import Unreadable, unreadable
 
 __all__ = [
     "Cursor",
@@ -164,14 +164,14 @@ class ItemDecoder:
     """Converts rows to items, and logs once which ones cannot be read."""
 
     def __init__(self) -> None:
-        self._repairs = Repairs()
+        self._unreadable = Unreadable()
 
     def item(self, row: ItemRow) -> MemoryItem:
         """Return the item of a row.
 
         Raises:
             ValidationError: it cannot be read; the text names the item, and says what to do.
-            DecryptionError: it is sealed.
+            DecryptionError: it is encrypted.
         """
         path, _, data, user_id, source, created_at, updated_at, expires_at, revision = row
         namespace, key = split_path(_text(path))
@@ -195,22 +195,22 @@ class ItemDecoder:
         """Return the value of a row, whatever it is.
 
         Raises:
-            DecryptionError: it is sealed: the store was opened without keys.
+            DecryptionError: it is encrypted: the store was opened without keys.
         """
         value = row[1] if isinstance(row[1], dict) else _parsed(row[1])
-        sealed = sealed_text(value)
-        if sealed is not None:
+        encrypted = encrypted_text(value)
+        if encrypted is not None:
             namespace, key = split_path(path_text(row))
-            raise opened_without_keys(f"the item {key!r} of {namespace!r}", sealed)
+            raise encrypted_without_keys(f"the item {key!r} of {namespace!r}", encrypted)
         return value
 
     def items(self, rows: Sequence[ItemRow]) -> list[MemoryItem]:
         """Return the items of rows; log and leave out the unreadable ones."""
-        return list(self._repairs.readable(rows, self.item))
+        return list(self._unreadable.readable(rows, self.item))
 
     def stored_items(self, rows: Sequence[ItemRow]) -> list[StoredItem]:
         """Do the same for rows of which all was read."""
-        return list(self._repairs.readable(rows, self._stored_item))
+        return list(self._unreadable.readable(rows, self._stored_item))
 
     def _stored_item(self, row: ItemRow) -> StoredItem:
         *fields, vector = row

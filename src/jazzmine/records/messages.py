@@ -90,6 +90,7 @@ class Conversation(Record):
     """
 
     always_stored: ClassVar[frozenset[str]] = frozenset({"id", "created_at", "last_updated_at"})
+    moments: ClassVar[tuple[str, ...]] = ("created_at", "last_updated_at")
 
     id: Id = Field(default_factory=_new_id)
     user_id: Id
@@ -127,6 +128,7 @@ class Message(Record):
     """
 
     always_stored: ClassVar[frozenset[str]] = frozenset({"id", "timestamp"})
+    moments: ClassVar[tuple[str, ...]] = ("timestamp",)
 
     id: Id = Field(default_factory=_new_id)
     conversation_id: Id

@@ -1,4 +1,4 @@
-"""Stored rows as records: parsed together, repaired one by one, and left out if unreadable."""
+"""Stored rows as records: parsed together, or one by one, and left out if unreadable."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from jazzmine.records.base import Record, require_stored
-from jazzmine.records.repair import Repairs, parse_json, unreadable
-from jazzmine.records.sealed import opened_without_keys, sealed_text
+from jazzmine.records.encrypted import encrypted_text, encrypted_without_keys
+from jazzmine.records.unreadable import Unreadable, unreadable
 
 __all__ = ["Row", "RowDecoder", "are_many", "row_id"]
 
@@ -42,16 +42,16 @@ class RowDecoder(Generic[AnyRecord]):
 
     Args:
         kind: the class of the records.
-        repairs: reads and logs the rows that break a rule.
+        unreadable_rows: logs the rows that cannot be read.
         codec: decrypts the records; None in a store without keys.
     """
 
     def __init__(
-        self, kind: type[AnyRecord], repairs: Repairs, codec: Decryption | None = None
+        self, kind: type[AnyRecord], unreadable_rows: Unreadable, codec: Decryption | None = None
     ) -> None:
         self._codec = codec
         self._kind = kind
-        self._repairs = repairs
+        self._unreadable = unreadable_rows
         self._always_stored = kind.always_stored
         self._validator = kind.__pydantic_validator__
         self._list_validator = _list_adapter(kind).validator
@@ -64,8 +64,8 @@ class RowDecoder(Generic[AnyRecord]):
             conversation_id: the conversation that was asked for, if it was one.
 
         Raises:
-            ValidationError: it can be neither read nor repaired; the text names the record and the
-                field, and says what to do.
+            ValidationError: it cannot be read; the text names the record and the field, and says
+                what to do.
             DecryptionError: no key of the store opens it, or it is not encrypted in a store with
                 keys.
         """
@@ -84,7 +84,7 @@ class RowDecoder(Generic[AnyRecord]):
                 record = self._validator.validate_json(body)
             require_stored(record)
         except ValidationError as error:
-            record = self._repaired(row, error)
+            raise unreadable(self._kind, row_id(row), error) from None
         return record
 
     def records_in_parts(
@@ -122,7 +122,7 @@ class RowDecoder(Generic[AnyRecord]):
         def read(row: Row) -> AnyRecord:
             return self.record(row, conversation_id)
 
-        return list(self._repairs.readable(rows, read))
+        return list(self._unreadable.readable(rows, read))
 
     def _open(self, record: AnyRecord, row: Row, conversation_id: str | None) -> None:
         """Decrypt a record; raise `DecryptionError` if the store was opened without keys."""
@@ -131,10 +131,10 @@ class RowDecoder(Generic[AnyRecord]):
             return
         if not vars(record)["metadata"]:
             return
-        sealed = sealed_text(vars(record)["metadata"])
-        if sealed is not None:
+        encrypted = encrypted_text(vars(record)["metadata"])
+        if encrypted is not None:
             name = f"{self._kind.__name__} {vars(record)['id']!r}"
-            raise opened_without_keys(name, sealed)
+            raise encrypted_without_keys(name, encrypted)
 
     def _parsed(self, bodies: list[Any]) -> list[AnyRecord]:
         """Return the records of bodies, parsed together, which takes half the time."""
@@ -148,17 +148,6 @@ class RowDecoder(Generic[AnyRecord]):
         return self._list_validator.validate_json(  # type: ignore[no-any-return]
             b"[%b]" % b",".join(bodies)
         )
-
-    def _repaired(self, row: Row, error: ValidationError) -> AnyRecord:
-        raw = row[1]
-        try:
-            if not isinstance(raw, dict):
-                raw = parse_json(raw)
-        except (ValueError, RecursionError):
-            raw = None
-        if not isinstance(raw, dict):
-            raise unreadable(self._kind, row_id(row), error)
-        return self._repairs.record(self._kind, raw)
 
 
 @cache

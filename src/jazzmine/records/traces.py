@@ -302,6 +302,7 @@ class TurnTrace(Record):
 
     omits_defaults: ClassVar[bool] = False
     always_stored: ClassVar[frozenset[str]] = frozenset({"id"})
+    moments: ClassVar[tuple[str, ...]] = ("started_at_ms", "ended_at_ms")
 
     id: Id = Field(default_factory=_new_id)
     message_id: Id

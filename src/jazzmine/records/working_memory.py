@@ -132,6 +132,8 @@ class WorkingMemory(ConversationState):
         last_agent_intent: the intent of the latest reply.
         current_turn: the data of the current turn; None before the first.
         revision: counts the saves; it belongs to the store.
+        version_token: tells the save that wrote it from all others, whatever their revision; it
+            belongs to the store.
         topics_dropped: how many older topics `topic_history` no longer holds.
         flows_dropped: how many older flows `flow_history` no longer holds.
         data: the application's own values, such as a cart or a draft; see `set_data`.

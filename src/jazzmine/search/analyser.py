@@ -14,14 +14,15 @@ from jazzmine.extras import extra
 
 __all__ = ["Analyser", "Word", "analyser_for", "folded", "is_part_of_pair", "terms_of"]
 
-# An index entry must be small enough for every back end (a tsvector has at most 1 MB).
-_LONGEST_TEXT, _LONGEST_WORD = 100_000, 64
+# An index entry must be small enough for every back end: a tsvector has at most 1 MB, and for each
+# pair of characters it needs 12 bytes beside them. In characters, in UTF-8 bytes, in characters.
+_LONGEST_TEXT, _MOST_BYTES, _LONGEST_WORD = 100_000, 120_000, 64
 
 # Scripts that are written without spaces: Thai, Lao, Myanmar, Khmer, kana, CJK ideographs, and
-# their extensions. Their words are pairs of characters.
+# their extensions; and Hangul, whose words end in particles. Their words are pairs of characters.
 _UNSPACED = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
+    "\uf900-\ufaff\U00020000-\U0003ffff"
 )
 
 # Unicode's word boundaries, after folding: these signs do not end a word between two letters, or
@@ -74,8 +75,12 @@ def _is_ignored(char: str) -> bool:
     return category == "Cf" or category.startswith("M")
 
 
-# The zero-width space separates words; the apostrophe has several forms.
+# The zero-width space separates words; the apostrophe has several forms. Letters with a stroke and
+# the like are no compositions of a letter and a mark.
 _FOLDING = _Folding({0x200B: " ", 0x2018: "'", 0x2019: "'"})
+_FOLDING.update(
+    (ord(letter), plain) for letter, plain in zip("øØłŁđĐħĦŧŦıÐð", "oollddhhttidd", strict=True)
+)
 
 
 def folded(text: str) -> str:
@@ -122,12 +127,12 @@ class Analyser:
         """Return the forms of a text's words in order, with a space between them."""
         if self._stem is not None:
             return " ".join(word.form for word in self.words(text))
-        text = folded(text[:_LONGEST_TEXT])
+        text = folded(_beginning(text))
         return " ".join(text[start:end][:_LONGEST_WORD] for start, end, _ in _places(text))
 
     def words(self, text: str) -> list[Word]:
         """Return the words of a text in order; of a long one, those of its beginning."""
-        text = text[:_LONGEST_TEXT]
+        text = _beginning(text)
         if text.isascii():
             comparable, origins = text.lower(), None
         else:
@@ -157,6 +162,14 @@ def terms_of(entry: str) -> list[str]:
 def is_part_of_pair(form: str) -> bool:
     """Return whether a word is one character of a script that is written without spaces."""
     return _ONE_UNSPACED.fullmatch(form) is not None
+
+
+def _beginning(text: str) -> str:
+    """Return what is indexed of a text."""
+    text = text[:_LONGEST_TEXT]
+    if text.isascii():
+        return text
+    return text.encode()[:_MOST_BYTES].decode(errors="ignore")
 
 
 def _places(comparable: str) -> Iterator[tuple[int, int, bool]]:

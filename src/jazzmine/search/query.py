@@ -94,8 +94,6 @@ class SearchScope(NamedTuple):
         agent_id: of the conversations that have this agent.
         roles: values of `MessageRole`; empty for all.
         since, until: `timestamp` is at least `since`, and less than `until`, in ms.
-        viewer: of the conversations of this user, whoever wrote the messages; a scoped store sees
-            no others.
     """
 
     user_id: str | None = None
@@ -104,7 +102,6 @@ class SearchScope(NamedTuple):
     roles: tuple[str, ...] = ()
     since: int | None = None
     until: int | None = None
-    viewer: str | None = None
 
 
 class FoundPage(NamedTuple):

@@ -33,26 +33,23 @@ Counts: TypeAlias = tuple[int, Sequence[int]]
 
 _K1, _B = 1.2, 0.75
 
-# Among so many messages, a word that half of them have says nothing.
+# Among so many messages, a word that half of them have says nothing beside rarer ones.
 _MANY_MESSAGES = 100
 
 
 def clauses_to_find(clauses: Sequence[Clause], counts: Counts) -> list[Clause]:
     """Return the clauses of which a message needs one, rarest first.
 
-    A word that half of many messages have does not find them. Of the others the rarest are taken,
-    as long as no more than 2,000 messages have them; the rarest one in any case.
+    A word that half of many messages have finds them only if there is no rarer one. Of the others
+    the rarest are taken, as long as no more than 2,000 messages have them; the rarest in any case.
     """
     total, found = counts
     is_countable = _MANY_MESSAGES <= total < MOST_MESSAGES_COUNTED
-    rare = sorted(
-        (count, place)
-        for place, count in enumerate(found)
-        if count and not (is_countable and count * 2 >= total)
-    )
+    known = sorted((count, place) for place, count in enumerate(found) if count)
+    rare = [(count, place) for count, place in known if count * 2 < total] if is_countable else []
     chosen: list[Clause] = []
     messages = 0
-    for count, place in rare:
+    for count, place in rare or known:
         messages += count
         if chosen and messages > MOST_READ:
             break

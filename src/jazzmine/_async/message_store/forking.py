@@ -13,9 +13,9 @@ from jazzmine.records.base import Snapshot
 from jazzmine.records.conversation_log import forked
 from jazzmine.records.hook_arguments import Fork, MessagePage, Turn
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import RowDecoder
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.unreadable import Unreadable
 
 __all__ = ["fork_decrypted"]
 
@@ -49,7 +49,7 @@ async def fork_decrypted(backend: MessageBackend, codec: RecordCodec, fork: Fork
     if row is not None:
         # A back end may return what a repeated request of this call has stored itself: nothing is
         # encrypted to the same text twice.
-        stored = RowDecoder(Conversation, Repairs()).stored_record(row)
+        stored = RowDecoder(Conversation, Unreadable()).stored_record(row)
         if stored.metadata != given.record.metadata:
             raise ConflictError(f"conversation {owner!r} is stored already; fork to a new one")
     try:
@@ -69,7 +69,7 @@ async def _messages(
     """Return the messages to copy, decrypted."""
     page = MessagePage("conversation_id", conversation_id, None, None)
     rows = await backend.list_messages(page)
-    decoder = RowDecoder(Message, Repairs(), codec)
+    decoder = RowDecoder(Message, Unreadable(), codec)
     messages: list[Message] = await run_blocking(decoder.records, rows, conversation_id)
     if until is not None:
         ids = [message.id for message in messages]
@@ -84,6 +84,6 @@ async def _traces(
 ) -> list[TurnTrace]:
     """Return the traces of a conversation, decrypted."""
     rows = await backend.list_conversation_traces(conversation_id)
-    decoder = RowDecoder(TurnTrace, Repairs(), codec)
+    decoder = RowDecoder(TurnTrace, Unreadable(), codec)
     traces: list[TurnTrace] = await run_blocking(decoder.records, rows, conversation_id)
     return traces

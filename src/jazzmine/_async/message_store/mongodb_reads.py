@@ -197,13 +197,9 @@ class MongoDBReads(MessageBackend):
         condition, traces = filter_query(page.where), self.client.collections[TRACES]
         return await self._page(traces, TRACES_FOUND, "", page.limit, page.after, condition)
 
-    async def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         percentiles = self.client.has_percentiles
         query = {**filter_query(where), **NO_COPY}
-        if conversation_ids is not None:
-            query = {"$and": [query, among("conversation_id", conversation_ids)]}
         pipeline = partial(usage_pipeline, by=by, percentiles=percentiles)
         groups = await self._aggregate(TRACES, query, pipeline)
         return read_summaries(groups, by, percentiles=percentiles)

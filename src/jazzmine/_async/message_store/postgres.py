@@ -368,15 +368,10 @@ class PostgresBackend(MessageBackend):
         parameters = {**parameters, **_page("", page.limit, page.after)}
         return page_of(await self._client.run(statement, parameters, prepare=prepare), page.after)
 
-    async def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         from jazzmine.backends.postgres.errors import is_out_of_range
 
         conditions, parameters = filter_parameters(where)
-        if conversation_ids is not None:
-            conditions.append("conversation_ids")
-            parameters["conversation_ids"] = [to_text(each) for each in conversation_ids]
         statement = trace_sql.summarize(conditions, by)
         try:
             rows = await self._client.run(statement, parameters, prepare=False)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from jazzmine._async.clients.redis import RedisClient
@@ -12,30 +9,38 @@ from jazzmine._async.working_memory.backend import (
     Again,
     Lock,
     Locked,
-    Mark,
-    Owned,
     Save,
     Stored,
     WorkingMemoryBackend,
     Written,
+    new_mark,
+    outcome_of,
 )
 from jazzmine._async.working_memory.store import WorkingMemoryStore
-from jazzmine._compat.async_redis import AnyRedis, client_for, cluster_for, require_client
+from jazzmine._compat.redis import (
+    AsyncAnyRedis as AnyRedis,
+)
+from jazzmine._compat.redis import (
+    async_client_for as client_for,
+)
+from jazzmine._compat.redis import (
+    async_require_client as require_client,
+)
 from jazzmine.backends.addresses import wrong_option
 from jazzmine.backends.redis import keys as layout
-from jazzmine.backends.redis.driver import option_names, redis_driver, settings_of
-from jazzmine.backends.redis.keys import Keys, keys_of
+from jazzmine.backends.redis.driver import option_names, redis_driver
+from jazzmine.backends.redis.keys import keys_of
 from jazzmine.config import MemoryOptions, RedisConfig
-from jazzmine.deadline import Deadline, milliseconds
+from jazzmine.deadline import Deadline, call_deadline, milliseconds
 from jazzmine.encryption import Keyring
 from jazzmine.errors import InvalidAddressError
 
 __all__ = ["RedisWorkingMemoryStore", "redis_store"]
 
-# The keys of the states that this library writes.
-_OWN = "wm:{*}"
+_FIELDS = ("marks", "data", "user")
 
-_FIELDS = ("mark", "data", "user")
+# The mark of a state that has none; no save has it.
+_UNMARKED = b"-"
 
 
 class RedisWorkingMemoryStore(WorkingMemoryStore):
@@ -82,7 +87,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             encryption=encryption,
             encryption_accepts_plain=encryption_accepts_plain,
         )
-        super().__init__(_Redis(redis_client, config), config)
+        client = RedisClient(redis_client)
+        super().__init__(_Redis(client, config), config)
 
 
 def redis_store(config: RedisConfig) -> RedisWorkingMemoryStore:
@@ -94,217 +100,127 @@ def redis_store(config: RedisConfig) -> RedisWorkingMemoryStore:
     driver, options = redis_driver(), {**vars(config)}
     url = options.pop("url")
     try:
-        client = client_for(url, config.timeout)
+        client = client_for(url, _attempt_seconds(config))
     except (TypeError, ValueError, driver.RedisError) as error:
         # The driver's text may repeat the URL, and with it the password.
         wrong = wrong_option(url, error, option_names(), config.url_options())
         raise InvalidAddressError(f"url is not a URL that redis-py accepts{wrong}") from None
     store = RedisWorkingMemoryStore(client, **options)
     assert isinstance(store.backend, _Redis)
-    store.backend.own_client(url)
+    store.backend.client.own(url, _attempt_seconds(config))
     return store
 
 
+def _attempt_seconds(config: MemoryOptions) -> float:
+    """Return how long a server is waited for at once: several times in a call, and in a lease."""
+    return min(config.timeout / 4, config.lease_seconds / 2)
+
+
 class _Redis(WorkingMemoryBackend):
-    """Conditional writes, reads and locks in Redis: a script each, and a plain read.
+    """Conditional writes and locks in Redis: a script each, and a plain read.
 
     Args:
-        client: a client of redis-py, which is left open.
+        client: how commands are sent.
         config: the options of the store.
     """
 
     system_name = "redis"
 
-    def __init__(self, client: AnyRedis, config: MemoryOptions) -> None:
-        self._client = client
-        self._url = ""
+    def __init__(self, client: RedisClient, config: MemoryOptions) -> None:
+        self.client: RedisClient = client
         self._timeout = config.timeout
-        # Several attempts are made in the time of a call, and before a lock expires.
-        self._attempt_seconds = min(2.0, config.timeout / 4, config.lease_seconds / 4)
         self._ttl = milliseconds(config.ttl_seconds)
-        self._kept = milliseconds(2 * config.timeout)
-        self.after_fork()
-
-    def own_client(self, url: str) -> None:
-        """Close the client in the end, which is one of `client_for`."""
-        self._url = url
-        self.after_fork()
+        self._ttl_in_block = milliseconds(max(config.ttl_seconds, config.lease_seconds))
 
     async def open(self) -> None:
         """Connect, with the client of a cluster if the server is a node of one."""
-        deadline, url, node_timeout = Deadline(self._timeout), self._url, self._timeout / 3
-        try:
-            if await self._redis.needs_cluster(deadline):
-                await self._client.aclose()
-                self._client = await self._redis.retry_until(
-                    deadline, lambda: cluster_for(url, node_timeout), self._timeout
-                )
-                self.after_fork()
-                await self._redis.ping(deadline)
-        except BaseException:
-            await self._client.aclose()
-            raise
+        await self.client.open(Deadline(self._timeout))
 
     async def close(self) -> None:
         """Close the client if it is the back end's own."""
-        await self._redis.close(disconnect=bool(self._url))
-
-    def after_fork(self) -> None:
-        """Forget the commands of the parent's threads; redis-py opens new connections itself."""
-        limited = not self._url and settings_of(self._client)["socket_timeout"] is not None
-        self._redis = RedisClient(self._client, None if limited else self._attempt_seconds)
+        await self.client.close()
 
     async def ping(self) -> None:
         """Ask a server for a sign of life."""
-        await self._redis.ping(Deadline(self._timeout))
+        await self.client.ping(call_deadline(self._timeout))
 
     async def load(
-        self,
-        conversation_id: str,
-        deadline: Deadline,
-        *,
-        taken_back: Mark | None = None,
-        renew: bool = False,
+        self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
-        """Read with a plain command, or with a script that does more in the same step."""
-        keys = keys_of(conversation_id)
-        if taken_back is None and not renew:
-            fields = await self._redis.read(deadline, "hmget", keys.memory, *_FIELDS)
-            if fields is not None:  # or else the script says what is wrong with the key
-                stored = Stored() if fields[1] is None else _stored(*fields)
-                return await self._or_predecessor(keys, stored, deadline)
-        store, number = taken_back or ("", 0)
-        arguments = (store, number, self._kept, self._ttl if renew else 0)
-        reply = await self._redis.run(layout.READ, keys.of_store(store), arguments, deadline)
-        return await self._or_predecessor(keys, _outcome(reply), deadline)
+        """Read with a plain command, or with the script that also sets the time to live."""
+        if renew:
+            return _stored(*(await self._lock(conversation_id, "", 0, "", False, deadline))[:3])
+        key, _ = keys_of(conversation_id)
+        marks, data, user = await self.client.read_hash(key, _FIELDS, deadline)
+        return _stored(_UNMARKED if marks is None and data else marks, data, user)
 
     async def write(
         self, save: Save, again: Again, deadline: Deadline
     ) -> Written | Locked | Stored:
-        """Write with a script; of what jazzmine 0.1 wrote nothing is left then."""
-        keys, (store, number), data = keys_of(save.conversation_id), save.mark, save.data
+        """Write with a script."""
+        data = save.data
         state = () if data is None else (self._ttl, data, save.user_id, save.form.format)
-        read_mark = layout.known_mark(save.read_mark)
-        arguments = (store, number, read_mark, self._kept, *state)
-        reply = await self._redis.run(layout.WRITE, keys.of_store(store), arguments, deadline)
-        if reply[0] != b"written":
-            return _outcome(reply)
-        # A deletion asks again, because a process may have died between its two commands.
-        if keys.predecessor and (read_mark == layout.PREDECESSOR or data is None):
-            await self._redis.execute(deadline, "DEL", keys.predecessor)
-        return Written()
-
-    async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        """Lock with a script; what jazzmine 0.1 wrote is locked as well."""
-        keys, (store, number) = keys_of(lock.conversation_id), lock.mark
-        arguments = (store, number, milliseconds(lock.seconds), lock.holder)
-        outcome = await self._lock(keys, arguments, deadline)
-        if isinstance(outcome, Stored) and not outcome.exists:
-            older = await self._or_predecessor(keys, outcome, deadline)
-            if older.exists:
-                outcome = await self._lock(keys, (*arguments, "absent"), deadline)
-                if isinstance(outcome, Stored) and not outcome.exists:
-                    return older
-        return outcome
-
-    async def _lock(
-        self, keys: Keys, arguments: Sequence[str | int], deadline: Deadline
-    ) -> Stored | Locked:
-        names = keys.of_store(str(arguments[0]))
-        return _outcome(await self._redis.run(layout.LOCK, names, arguments, deadline))
-
-    async def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
-        """Rename the key; what jazzmine 0.1 wrote may lie on another server, and is copied."""
-        keys = keys_of(conversation_id)
-        if layout.known_mark(mark) == layout.PREDECESSOR:
-            data = await self._redis.execute(deadline, "get", keys.predecessor)
-            if data is not None:
-                expiry = ("PX", layout.SET_ASIDE_MS)
-                await self._redis.execute(deadline, "SET", keys.corrupt, data, *expiry)
-                await self._redis.execute(deadline, "DEL", keys.predecessor)
-        else:
-            names = (*keys.of_store(""), keys.corrupt)
-            arguments = (layout.known_mark(mark), layout.SET_ASIDE_MS)
-            await self._redis.run(layout.SET_ASIDE, names, arguments, deadline)
-        return keys.corrupt.decode()
-
-    async def conversations(self, deadline: Deadline) -> list[str]:
-        """Look at all keys."""
-        keys = await self._redis.keys(_OWN, deadline)
-        return list(map(layout.conversation_of, keys))
+        arguments = (save.read_mark, save.mark, save.token, *state)
+        keys = keys_of(save.conversation_id)
+        reply = await self.client.run(layout.WRITE, keys, arguments, deadline)
+        if isinstance(reply, int):
+            return Written()
+        marks, data, user, holder, held_for = reply
+        return outcome_of(save, _stored(marks, data, user), _locked(holder, held_for))
 
     async def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
-        """Replace with a script; what jazzmine 0.1 wrote is left to the first save."""
-        names, read = keys_of(conversation_id).of_store(""), stored.written or b""
-        arguments = (layout.known_mark(stored.mark), read, data, stored.user_id, number)
-        return bool(await self._redis.run(layout.REPLACE, names, arguments, deadline))
+        """Write another form of what is stored with the script of all writes."""
+        arguments = (stored.mark, new_mark(), "", "", data, stored.user_id, number)
+        keys = keys_of(conversation_id)
+        return isinstance(await self.client.run(layout.WRITE, keys, arguments, deadline), int)
+
+    async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
+        """Lock with a script."""
+        lasts = milliseconds(lock.seconds)
+        marks, data, user, holder, held_for = await self._lock(
+            lock.conversation_id, lock.token, lasts, lock.holder, lock.renews, deadline
+        )
+        return _locked(holder, held_for) or _stored(marks, data, user)
+
+    async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
+        """Release the lock with the script that takes it."""
+        await self._lock(conversation_id, token, 0, "", False, deadline)
+
+    async def _lock(
+        self,
+        conversation_id: str,
+        token: str,
+        lasts: int,
+        holder: str,
+        renews: bool,
+        deadline: Deadline,
+    ) -> Any:
+        ttl = self._ttl_in_block if token else self._ttl
+        arguments = (token, lasts, holder, int(renews), ttl)
+        return await self.client.run(layout.LOCK, keys_of(conversation_id), arguments, deadline)
+
+    async def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
+        """Look at all keys."""
+        keys = await self.client.keys(layout.ANY_STATE, deadline)
+        if user_id is not None:
+            users = await self.client.read_field("user", keys, deadline)
+            owner = user_id.encode()
+            keys = [key for key, user in zip(keys, users, strict=True) if user == owner]
+        return list(map(layout.conversation_of, keys))
 
     async def count(self, deadline: Deadline) -> int:
         """Count the keys."""
-        return len(await self._redis.keys(_OWN, deadline))
-
-    async def owned_by(self, user_id: str, deadline: Deadline) -> Owned:
-        """Look at all keys, those of states first."""
-        conversations = await self._owned(layout.ANY_MEMORY, user_id, deadline)
-        return Owned(conversations, await self._owned(layout.ANY_SET_ASIDE, user_id, deadline))
-
-    async def _owned(self, pattern: str, user_id: str, deadline: Deadline) -> list[str]:
-        """Return the conversations of those keys that are a user's."""
-        keys = list(await self._redis.keys(pattern, deadline))
-        users = await self._redis.read_field("user", keys, deadline)
-        owned = set[str]()
-        for key, user in zip(keys, users, strict=True):
-            if user is None:
-                is_owner = await self._redis.run(layout.OWNER, (key,), (user_id, ""), deadline)
-            else:
-                is_owner = user == user_id.encode()
-            if is_owner:
-                owned.add(layout.conversation_of(key))
-        return list(owned)
-
-    async def erase_leftovers(
-        self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
-    ) -> None:
-        """Delete each key of a state that was set aside with a script that looks whose it is."""
-        for conversation_id in conversation_ids:
-            key, arguments = keys_of(conversation_id).corrupt, (user_id, "delete")
-            await self._redis.run(layout.OWNER, (key,), arguments, deadline)
-
-    async def _or_predecessor(self, keys: Keys, stored: Any, deadline: Deadline) -> Stored:
-        """Return what is stored, or what jazzmine 0.1 wrote where that is nothing."""
-        outcome: Stored = stored
-        if outcome.exists or not keys.predecessor:
-            return outcome
-        data = await self._redis.read(deadline, "get", keys.predecessor)
-        if data is None:  # a key of another type is another program's
-            return outcome
-        return Stored(layout.mark_of(layout.PREDECESSOR, data), data, _user_in(data))
+        return len(await self.client.keys(layout.ANY_STATE, deadline))
 
 
-def _outcome(reply: Any) -> Locked | Stored:
-    """Return what a script says that has not written."""
-    kind, *parts = reply
-    if kind == b"stored":
-        mark, data, user, problem = parts
-        return _stored(mark, data, user, problem.decode())
-    holder, held = parts
-    return Locked(holder.decode(errors="replace"), held / 1000)
+def _locked(holder: bytes | None, held_for: int | None) -> Locked | None:
+    if holder is None:
+        return None
+    return Locked(holder.decode(errors="replace"), (held_for or 0) / 1000)
 
 
-def _stored(
-    mark: bytes | None, data: bytes | None, user: bytes | None = None, problem: str = ""
-) -> Stored:
-    name = layout.UNMARKED if mark is None else mark.decode()
-    if name == layout.UNMARKED:
-        name = layout.mark_of(name, data or b"")
-    owner = _user_in(data) if user is None else user.decode(errors="replace")
-    return Stored(name, data, owner, problem)
-
-
-def _user_in(data: bytes | None) -> str:
-    """Return the user in JSON of a version that did not keep it beside that; "" if unknown."""
-    with suppress(ValueError, KeyError, TypeError):
-        return str(json.loads(data or b"")["user_id"])
-    return ""
+def _stored(marks: bytes | None, data: bytes | None, user: bytes | None) -> Stored:
+    owner = "" if user is None else user.decode(errors="replace")
+    return Stored("" if marks is None else marks.decode(errors="replace"), data, owner)

@@ -1,34 +1,36 @@
-"""Commands to Redis through a client of redis-py, each repeated until a deadline."""
+"""Commands to Redis through a client of redis-py, repeated by its `Retry` until a deadline."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
-from jazzmine._sync.keyed_locks import KeyedLocks
-from jazzmine._compat.sync_redis import AnyRedis, AnyTimeoutError, time_limit
-from jazzmine._compat.concurrency import sync_sleep as sleep
+from jazzmine._compat.redis import (
+    SyncAnyRedis as AnyRedis,
+)
+from jazzmine._compat.redis import (
+    sync_cluster_for as cluster_for,
+)
+from jazzmine._compat.redis import (
+    sync_new_retry as new_retry,
+)
+from jazzmine._compat.redis import (
+    sync_time_limit as time_limit,
+)
 from jazzmine.backends.redis.driver import (
-    Remedy,
+    failures,
     is_cluster,
     is_of_another_type,
-    is_unknown_script,
-    max_connections,
+    is_transient,
     redis_driver,
-    remedy_for,
     translated,
 )
 from jazzmine.backends.redis.keys import Script
-from jazzmine.deadline import Deadline, backoff
+from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient"]
-
-# An attempt gets the time that its bytes need on a network of so many bytes in a second.
-_SLOWEST_NETWORK = 100_000
 
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
@@ -37,50 +39,53 @@ _KEYS_AT_ONCE = 500
 class RedisClient:
     """Sends commands through a client of redis-py, and repeats those that failed.
 
-    Every command may be repeated: its connection may break before or after it took effect. Only so
-    many are under way at once that each gets its part of a slow network.
+    Every command may be repeated: its connection may break before or after it took effect.
 
     Args:
-        client: a client for one server, from Sentinel's `master_for`, or for a cluster.
-        attempt_seconds: how long the first attempt of a small command may take, in s; None where
-            the settings of the client limit that. The next one after a time-out gets twice as long,
-            so that a large reply over a slow network arrives.
+        client: a client for one server, from Sentinel's `master_for`, or for a cluster. It stays
+            open, with its settings.
     """
 
-    #: How many commands are under way at once; each has a connection.
-    CONCURRENCY: ClassVar[int] = 16
-
-    def __init__(self, client: AnyRedis, attempt_seconds: float | None) -> None:
+    def __init__(self, client: AnyRedis) -> None:
         self._client: Any = client
-        self._attempt_seconds = attempt_seconds or float("inf")
-        self._closed = self._disconnecting = False
-        # Those for a silent node of a cluster would keep others from the nodes that answer.
-        most = sys.maxsize if is_cluster(client) else min(self.CONCURRENCY, max_connections(client))
-        self._places: KeyedLocks[object] = KeyedLocks(most)
-        known = redis_driver().exceptions
-        self._time_outs = (known.TimeoutError, AnyTimeoutError)
-        # redis-py stumbles over the last four while nodes of a cluster change or are closed.
-        stumbles = (AttributeError, LookupError, TypeError, ValueError)
-        self._failures = (
-            *(known.RedisError, known.RedisClusterException, OSError, AnyTimeoutError),
-            *stumbles,
-        )
+        self._attempt_seconds, self._margin = float("inf"), 0.0
+        self._url = ""
+        self._retry = new_retry()
+        self._closed = False
 
-    def close(self, *, disconnect: bool) -> None:
-        """Send no command any more, nor again; those under way raise `StoreClosedError`.
+    def own(self, url: str, attempt_seconds: float) -> None:
+        """Close the client in the end, which `client_for` made of a URL.
 
         Args:
-            disconnect: whether to close the connections of the client, too.
+            attempt_seconds: how long a server is waited for at once, in s; so long before the
+                deadline nothing is repeated any more.
         """
-        self._closed, self._disconnecting = True, disconnect
-        self._disconnect()
+        self._url = url
+        self._attempt_seconds = self._margin = attempt_seconds
 
-    def _disconnect(self) -> None:
-        if self._disconnecting:
+    def open(self, deadline: Deadline) -> None:
+        """Connect, with a client of the whole cluster if a server of its own is a node of one.
+
+        A server that refuses is asked only once.
+        """
+        try:
+            if self._url and self._is_node_of_cluster(deadline):
+                self._client.close()
+                make = partial(cluster_for, self._url, self._attempt_seconds)
+                self._client = self._repeated(deadline, make)
+            self.ping(deadline)
+        except BaseException:
+            self._close_own()
+            raise
+
+    def close(self) -> None:
+        """Send no command any more, nor again; those under way raise `StoreClosedError`."""
+        self._closed = True
+        self._close_own()
+
+    def _close_own(self) -> None:
+        if self._url:
             self._client.close()
-            if is_cluster(self._client):
-                # A client that was closed before would leave those that were opened since.
-                self._client.nodes_manager.close()
 
     def run(
         self,
@@ -89,49 +94,46 @@ class RedisClient:
         arguments: Sequence[str | bytes | int],
         deadline: Deadline,
     ) -> Any:
-        """Run a script where its keys are, and return its reply, with bytes for text."""
+        """Run a script where its keys are, and return its reply, with bytes for text.
+
+        Raises:
+            StoreUnavailableError: there was no reply in time, the server has refused the command,
+                or a key is another program's.
+        """
         operands = (len(keys), *keys, *arguments)
         try:
             return self.execute(deadline, "EVALSHA", script.digest, *operands)
         except StoreUnavailableError as error:
-            if not is_unknown_script(error.__cause__):
-                raise
+            if not isinstance(error.__cause__, redis_driver().exceptions.NoScriptError):
+                raise _of_another_program(error, keys) from error.__cause__
         return self.execute(deadline, "EVAL", script.text, *operands)
 
-    def read(self, deadline: Deadline, name: str, *arguments: str | bytes) -> Any:
-        """Send a command that reads a key, and return its reply; None for a key of another type."""
+    def read_hash(
+        self, key: bytes, fields: Sequence[str], deadline: Deadline
+    ) -> list[bytes | None]:
+        """Return fields of a hash; None for those that it lacks.
+
+        Raises:
+            StoreUnavailableError: as for `run`.
+        """
         try:
-            return self.execute(deadline, name, *arguments)
+            # In lower case, the server is asked, and not the cache of the client.
+            values: list[bytes | None] = self.execute(deadline, "hmget", key, *fields)
         except StoreUnavailableError as error:
-            if not is_of_another_type(error.__cause__):
-                raise
-            return None
+            raise _of_another_program(error, [key]) from error.__cause__
+        return values
 
     def execute(self, deadline: Deadline, name: str, *arguments: str | bytes | int) -> Any:
-        """Send a command, and return its reply, with bytes for text.
-
-        Args:
-            name: in lower case if the server is to be asked, and not the cache of the client.
-        """
+        """Send a command, and return its reply, with bytes for text."""
         # The client would encode text as its owner wants it.
         encoded = [each if isinstance(each, bytes) else str(each).encode() for each in arguments]
-        command, send = (name, *encoded), self._client.execute_command
-        seconds = self._attempt_seconds + sum(map(len, encoded)) / _SLOWEST_NETWORK
-        return self.retry_until(deadline, lambda: send(*command, NEVER_DECODE=True), seconds)
+        send = partial(self._client.execute_command, name, *encoded, NEVER_DECODE=True)
+        return self._repeated(deadline, send)
 
-    def needs_cluster(self, deadline: Deadline) -> bool:
-        """Whether the server is a node of a cluster, and the client is not made for one.
-
-        A server that refuses is asked only once.
-        """
-        if is_cluster(self._client):
-            self.ping(deadline)
-            return False
-        ask, seconds = self._client.execute_command, self._attempt_seconds
+    def _is_node_of_cluster(self, deadline: Deadline) -> bool:
+        ask = partial(self._client.execute_command, "INFO", "cluster")
         try:
-            info = self.retry_until(
-                deadline, lambda: ask("INFO", "cluster"), seconds, repeat=False
-            )
+            info = self._repeated(deadline, ask, refused_is_final=True)
         except StoreUnavailableError as error:
             if not isinstance(error.__cause__, redis_driver().ResponseError):
                 raise
@@ -141,15 +143,13 @@ class RedisClient:
     def ping(self, deadline: Deadline) -> None:
         """Ask a server, in a cluster any of them, for a sign of life."""
         options = {"target_nodes": "random"} if is_cluster(self._client) else {}
-        send = self._client.execute_command
-        self.retry_until(deadline, lambda: send("PING", **options), self._attempt_seconds)
+        self._repeated(deadline, partial(self._client.execute_command, "PING", **options))
 
-    def keys(self, pattern: str, deadline: Deadline) -> set[bytes]:
+    def keys(self, pattern: str, deadline: Deadline) -> list[bytes]:
         """Return the keys that match a pattern, on all servers."""
-        found: set[bytes] = self.retry_until(
-            deadline, lambda: self._scan(pattern), float("inf")
-        )
-        return found
+        scan = partial(self._scan, pattern)
+        found: set[bytes] = self._repeated(deadline, scan, is_long=True)
+        return list(found)
 
     def _scan(self, pattern: str) -> set[bytes]:
         scan = self._client.scan_iter(match=pattern, count=1000, NEVER_DECODE=True)
@@ -161,8 +161,8 @@ class RedisClient:
         """Return a field of each of several hashes; None for what has no such field."""
         values: list[bytes | None] = []
         for first in range(0, len(keys), _KEYS_AT_ONCE):
-            attempt = partial(self._read_field, name, keys[first : first + _KEYS_AT_ONCE])
-            values += self.retry_until(deadline, attempt, float("inf"))
+            read = partial(self._read_field, name, keys[first : first + _KEYS_AT_ONCE])
+            values += self._repeated(deadline, read, is_long=True)
         return values
 
     def _read_field(self, name: str, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -175,19 +175,19 @@ class RedisClient:
                 raise reply
         return [reply if isinstance(reply, bytes) else None for reply in replies]
 
-    def retry_until(
+    def _repeated(
         self,
         deadline: Deadline,
-        attempt: Callable[[], Any],
-        seconds: float,
+        request: Callable[[], Any],
         *,
-        repeat: bool = True,
+        is_long: bool = False,
+        refused_is_final: bool = False,
     ) -> Any:
         """Make attempts with redis-py, with growing pauses, until one succeeds.
 
         Args:
-            seconds: how long the first attempt may take, in s.
-            repeat: whether to try again where no connection can be had.
+            is_long: whether an attempt needs more than one reply.
+            refused_is_final: whether a server that refuses the connection is asked only once.
 
         Raises:
             StoreUnavailableError: there was no reply before the deadline, or the reply is an
@@ -195,45 +195,45 @@ class RedisClient:
             ConfigurationError: the server has no such database, or is a node of a cluster.
             StoreClosedError: `close` was called before there was a reply.
         """
-        known, pauses = redis_driver().exceptions, None
-        while not self._closed:
-            call = object()
-            try:
-                if not self._places.acquire("", call, deadline.remaining()):
-                    raise known.MaxConnectionsError("no connection was free in time")
-                with time_limit(min(seconds, deadline.remaining())):
-                    return attempt()
-            except self._failures as error:
-                if self._closed:
-                    break
-                remedy = remedy_for(error)
-                if remedy is Remedy.RECONNECT:
-                    self._reconnect(error)
-                if isinstance(error, self._time_outs):
-                    seconds *= 2
-                # A client that may open no more connections has a free one in a moment.
-                pauses = pauses or backoff(*((0.001, 0.05) if remedy is Remedy.WAIT else (0.01, 1)))
-                pause = next(pauses)
-                refused = not repeat and isinstance(error, known.ConnectionError)
-                if refused or remedy is Remedy.GIVE_UP or deadline.remaining() <= pause:
-                    raise translated(error, self._client) from error
-            finally:
-                self._places.release("", call)
-                if self._closed:  # a client opens connections again after it was closed
-                    self._disconnect()
-            sleep(pause)
-        raise StoreClosedError("this store was closed meanwhile; open another with initialize()")
 
-    def _reconnect(self, error: BaseException) -> None:
-        failed = getattr(error, "last_failed_node_name", None)
-        with suppress(*self._failures):
-            with time_limit(0.25):
-                if not is_cluster(self._client):
-                    # The idle connections may lead to a server that is gone.
-                    self._client.connection_pool.disconnect(inuse_connections=False)
-                elif failed is not None:
-                    # The next call would ask any node for the others, the failed one perhaps.
-                    self._client.initialize(last_failed_node_name=failed)
-                elif isinstance(error, AnyTimeoutError):
-                    # The client itself has not noticed that a node is silent.
-                    self._client.nodes_manager.initialize()
+        def is_retryable(error: Exception) -> bool:
+            if self._closed or deadline.remaining() <= self._margin:
+                return False
+            is_final = refused_is_final and isinstance(error, redis_driver().ConnectionError)
+            return is_transient(error) and not is_final
+
+        def attempt() -> Any:
+            limit = deadline.remaining()
+            with time_limit(limit if is_long else min(limit, self._attempt_seconds)):
+                return request()
+
+        if self._closed:
+            raise _closed_meanwhile()
+        try:
+            return self._retry.call_with_retry(attempt, self._disconnect, is_retryable)
+        except failures() as error:
+            if self._closed:
+                raise _closed_meanwhile() from error
+            raise translated(error, self._client) from error
+        finally:
+            if self._closed:  # a client opens connections again after it was closed
+                self._close_own()
+
+    def _disconnect(self, error: Exception) -> None:
+        """Close the idle connections, which may lead to a server that is gone."""
+        if self._url and not is_cluster(self._client):
+            self._client.connection_pool.disconnect(inuse_connections=False)
+
+
+def _closed_meanwhile() -> StoreClosedError:
+    return StoreClosedError("this store was closed meanwhile; open another with initialize()")
+
+
+def _of_another_program(
+    error: StoreUnavailableError, keys: Sequence[bytes]
+) -> StoreUnavailableError:
+    """Return the error, which names the keys if one of them holds another type."""
+    if not is_of_another_type(error.__cause__):
+        return error
+    names = " or ".join(repr(key.decode(errors="replace")) for key in keys)
+    return StoreUnavailableError(f"{error}: the key {names} is another program's")

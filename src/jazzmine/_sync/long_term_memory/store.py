@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,7 @@ from jazzmine._sync.store import Store
 from jazzmine._compat.concurrency import sync_run_given as run_given
 from jazzmine.deadline import begin_call
 from jazzmine.encryption.items import ItemCodec
+from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.records.arguments import (
     require_count,
     require_id,
@@ -59,6 +61,8 @@ __all__ = ["LongTermMemoryStore"]
 # Among how many items, the newest ones, a search looks for words.
 _SEARCHED = 2_000
 
+logger: logging.Logger = logging.getLogger(__name__)
+
 # How many vectors, namespaces or expired items are read or deleted at a time.
 _AT_ONCE = 1_000
 
@@ -98,6 +102,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         self.embed: Embed | None = embed
         self.codec: ItemCodec | None = codec
         self._decoder = ItemDecoder()
+        self._warned: set[str] = set()
 
     @classmethod
     def initialize(
@@ -127,6 +132,15 @@ class LongTermMemoryStore(Store[ItemBackend]):
 
         store: LongTermMemoryStore = new_long_term_memory(long_term_memory_config(config), embed)
         return store._initialized()
+
+    def _opened(self) -> None:
+        if self.codec is not None:
+            query = ItemQuery(order="updated", reads="values")
+            rows = self.backend.list_items(query, SAMPLED, None)
+            read = self.codec.decrypted
+            require_right_keys(
+                self.codec.keyring, rows, self.codec.key_id, lambda row: read([row], "values")
+            )
 
     def scoped(self, *, user_id: str) -> LongTermMemoryStore:
         """Return a store that sees and changes this user's items alone.
@@ -395,6 +409,8 @@ class LongTermMemoryStore(Store[ItemBackend]):
         if by != "vectors":
             newest = replace(wanted, order="updated", reads="values")
             rows = self._rows(newest, _SEARCHED, None)
+            if len(rows) == _SEARCHED:
+                self._warn("a search for words was among the %d newest items alone", _SEARCHED)
             texts = {path_text(row): text_of(self._decoder.value(row)) for row in rows}
             rankings.append(ranked_by_words(text, texts))
         if by != "words" and self.embed is not None:
@@ -536,10 +552,23 @@ class LongTermMemoryStore(Store[ItemBackend]):
         cursor = None
         while True:
             rows = self._rows(query, _AT_ONCE, cursor)
-            ranking += ranked_by_vector(wanted, ((path_text(row), row[2]) for row in rows))
+            near = ranked_by_vector(wanted, ((path_text(row), row[2]) for row in rows))
+            if len(near) < len(rows):
+                self._warn(
+                    "a search left out %d items: another model made vectors of another"
+                    " length, and they have to be put again",
+                    len(rows) - len(near),
+                )
+            ranking += near
             if len(rows) < _AT_ONCE:
                 return sorted(ranking, key=lambda pair: -pair[1])
             cursor = cursor_of(rows[-1])
+
+    def _warn(self, text: str, count: int) -> None:
+        """Say something once in the life of the store."""
+        if text not in self._warned:
+            self._warned.add(text)
+            logger.warning(text, count)
 
     def _vectors(self, texts: list[str]) -> list[Any]:
         """Return the vector of each text."""

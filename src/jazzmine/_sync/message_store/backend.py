@@ -327,9 +327,7 @@ class MessageBackend(Backend):
         """Return a page of the traces that match, in the order of `list_agent_traces`."""
 
     @abstractmethod
-    def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
+    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match, most tokens first, equal ones by key.
 
         Copies (`copied_from`) are left out: what they cost is counted once.
@@ -337,7 +335,6 @@ class MessageBackend(Backend):
         Args:
             where: which traces.
             by: the key of the groups.
-            conversation_ids: of which conversations, if not of all.
         """
 
     @abstractmethod

@@ -15,9 +15,9 @@ from jazzmine.encryption.records import RecordCodec
 from jazzmine.errors import DecryptionError
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import Repairs, reasons_of
 from jazzmine.records.rows import Row, RowDecoder, row_id
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.unreadable import Unreadable, reasons_of
 
 __all__ = ["iter_record_keys"]
 
@@ -45,7 +45,7 @@ def iter_record_keys(
     """
     size = max(_AT_ONCE, backend.deleted_at_once)
     for kind in _KINDS:
-        decoder: RowDecoder[Any] = RowDecoder(_KINDS[kind], Repairs(), codec)
+        decoder: RowDecoder[Any] = RowDecoder(_KINDS[kind], Unreadable(), codec)
         for rows in backend.iter_stored(kind, size):
             keys = {row_id(row): _key_id(decoder, codec, row) for row in rows}
             if rekeys:

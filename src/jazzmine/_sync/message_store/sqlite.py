@@ -23,7 +23,6 @@ from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, require_seen
 from jazzmine.config import SQLiteConfig
 from jazzmine.encryption.codecs import record_codec
 from jazzmine.records.base import RecordKind, Snapshot
@@ -38,7 +37,7 @@ from jazzmine.records.hook_arguments import (
     Turn,
 )
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.rows import Row, row_id
+from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -100,38 +99,20 @@ class SQLiteBackend(MessageBackend):
         """Read a row."""
         self.client.read(lambda connection, _: connection.execute(sql.PING).fetchone())
 
-    def _read(self, query: Callable[[AnyConnection, int], T], records: int | None = 1) -> T:
-        """Return the result of a query; of the viewer's records, if there is a viewer.
+    def _read(
+        self, query: Callable[[sqlite3.Connection, int], T], records: int | None = 1
+    ) -> T:
+        """Return the result of a query.
 
         Args:
             query: called with a connection, and how many bytes of bodies it may read.
             records: how many records it reads at most; None is any number.
         """
-        if self.viewer is not None:
-            query = partial(query_as, self.viewer, query)
         return self.client.read(query, records)
 
-    def _write(
-        self,
-        change: Callable[[sqlite3.Connection], T],
-        *,
-        conversations: Sequence[str] = (),
-        messages: Sequence[str] = (),
-    ) -> T:
-        """Commit a change, if the viewer sees what it is about.
-
-        Args:
-            change: what is done.
-            conversations, messages: the ids of what has to be seen, if there is a viewer.
-        """
-        viewer, checked = self.viewer, change
-        if viewer is not None:
-
-            def checked(connection: sqlite3.Connection) -> T:
-                require_seen(View(connection, viewer), conversations, messages)
-                return change(connection)
-
-        return self.client.write(checked)
+    def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """Commit a change."""
+        return self.client.write(change)
 
     def _row(self, statement: str, key: str) -> Row | None:
         return self._read(partial(queries.row, statement, key))
@@ -145,7 +126,7 @@ class SQLiteBackend(MessageBackend):
 
     def store(self, turn: Turn) -> None:
         """Store some records in one transaction."""
-        self.client.write(partial(writes.put, turn=turn, viewer=self.viewer))
+        self.client.write(partial(writes.put, turn=turn))
 
     def store_many(
         self,
@@ -173,13 +154,12 @@ class SQLiteBackend(MessageBackend):
                 return True
             return connection.execute(sql.MESSAGE, [message_id]).fetchone() is not None
 
-        return self._write(flag, messages=[message_id])
+        return self._write(flag)
 
     def delete_message(self, message_id: str) -> bool:
         """Delete a message."""
         deleted = self._write(
             lambda connection: connection.execute(sql.DELETE_MESSAGE, [message_id]).rowcount,
-            messages=[message_id],
         )
         return bool(deleted)
 
@@ -191,7 +171,7 @@ class SQLiteBackend(MessageBackend):
             connection.execute(sql.DELETE_MESSAGES, [conversation_id])
             return bool(connection.execute(sql.DELETE_CONVERSATION, [conversation_id]).rowcount)
 
-        return self._write(delete, conversations=[conversation_id])
+        return self._write(delete)
 
     def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         """Store a conversation if there is none with its id."""
@@ -216,8 +196,6 @@ class SQLiteBackend(MessageBackend):
         """Store other versions of records in one transaction."""
         return self._write(
             lambda connection: writes.rewrite(connection, kind, ids, change),
-            conversations=ids if kind == "conversations" else (),
-            messages=ids if kind == "messages" else (),
         )
 
     def purge(self) -> None:
@@ -230,7 +208,6 @@ class SQLiteBackend(MessageBackend):
         """Append messages in one transaction."""
         return self._write(
             lambda connection: log_changes.append(connection, given),
-            conversations=[given.conversation_id],
         )
 
     def pop(
@@ -239,21 +216,18 @@ class SQLiteBackend(MessageBackend):
         """Delete the newest message, and return it."""
         return self._write(
             lambda connection: log_changes.pop(connection, conversation_id, check),
-            conversations=[conversation_id],
         )
 
     def rewind(self, conversation_id: str, after: str | None) -> int:
         """Delete the messages after one."""
         return self._write(
             lambda connection: log_changes.rewind(connection, conversation_id, after),
-            conversations=[conversation_id],
         )
 
     def fork(self, fork: Fork) -> dict[str, str]:
         """Copy messages and traces in one transaction."""
         ids = self._write(
             lambda connection: log_changes.fork(connection, fork),
-            conversations=[fork.conversation_id],
         )
         # Of many messages, this takes too long for the event loop, and for the lock above.
         return run_blocking(_forked_ids, fork.salt, ids)
@@ -270,9 +244,8 @@ class SQLiteBackend(MessageBackend):
 
     def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         """Delete some of a user's records; in the end, what is left of them in the files."""
-        everywhere = self.viewer is None
         erased = self._write(
-            lambda connection: erasure.erase(connection, user_id, limit, newest, everywhere)
+            lambda connection: erasure.erase(connection, user_id, limit, newest)
         )
         if not any(erased):
             self.client.purge()
@@ -282,7 +255,6 @@ class SQLiteBackend(MessageBackend):
         """Delete some of the records of old conversations."""
         return self._write(
             lambda connection: erasure.prune(connection, conversations, before, limit),
-            conversations=list(map(row_id, conversations)),
         )
 
     def iter_old(
@@ -290,9 +262,12 @@ class SQLiteBackend(MessageBackend):
     ) -> Iterator[Sequence[Row]]:
         """Yield the rows of old conversations."""
         cursor: Sequence[Any] = (MIN_INT, 0)
+        statement, of_user = sql.OLD_CONVERSATIONS, list[str]()
+        if user_id is not None:
+            statement, of_user = sql.OLD_CONVERSATIONS_OF_USER, [user_id]
         while True:
-            parameters = [before, *cursor, user_id, user_id, before, size]
-            rows = self._rows(None, queries.rows, sql.OLD_CONVERSATIONS, parameters)
+            parameters = [before, *cursor, *of_user, before, size]
+            rows = self._rows(None, queries.rows, statement, parameters)
             if not rows:
                 return
             cursor = (rows[-1][2], rows[-1][3])
@@ -363,12 +338,10 @@ class SQLiteBackend(MessageBackend):
         """Return a page of the traces that match."""
         return self._rows(None, trace_queries.find_traces, *page)
 
-    def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
+    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match."""
         return self._read(
-            lambda connection, _: trace_queries.summarize(connection, where, by, conversation_ids),
+            lambda connection, _: trace_queries.summarize(connection, where, by),
             None,
         )
 
@@ -421,16 +394,14 @@ class SQLiteBackend(MessageBackend):
 
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count messages by the index."""
-        seen = scope._replace(viewer=self.viewer)
         return self.client.read(
-            lambda connection, _: search_queries.count_found(connection, clauses, seen), None
+            lambda connection, _: search_queries.count_found(connection, clauses, scope), None
         )
 
     def list_found(self, page: FoundPage) -> Sequence[Row]:
         """Return messages that the index finds."""
-        seen = page._replace(scope=page.scope._replace(viewer=self.viewer))
         return self.client.read(
-            lambda connection, size: search_queries.list_found(connection, seen), None
+            lambda connection, size: search_queries.list_found(connection, page), None
         )
 
 

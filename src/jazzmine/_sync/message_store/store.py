@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -23,6 +24,7 @@ from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
 from jazzmine.deadline import begin_call
 from jazzmine.encryption.codecs import NO_SEARCH
 from jazzmine.encryption.records import RecordCodec, require_readable
+from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.errors import ConfigurationError, ConflictError, NotFoundError
 from jazzmine.records.arguments import (
     require_count,
@@ -69,15 +71,17 @@ from jazzmine.records.messages import (
     SearchOrder,
     require_editable,
 )
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.query import SearchScope, parse_query
 from jazzmine.tracing import call_span, count_records
 
 __all__ = ["MessageStore"]
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 # How many messages are read at once to see which have the time of another one.
 _SAME_TIME = 20
@@ -112,10 +116,10 @@ class MessageStore(Store[MessageBackend]):
     def __init__(self, backend: MessageBackend, codec: RecordCodec | None = None) -> None:
         super().__init__(backend)
         self.codec: RecordCodec | None = codec
-        repairs = Repairs()
-        self._conversations = RowDecoder(Conversation, repairs, codec)
-        self._messages = RowDecoder(Message, repairs, codec)
-        self._traces = RowDecoder(TurnTrace, repairs, codec)
+        unreadable = Unreadable()
+        self._conversations = RowDecoder(Conversation, unreadable, codec)
+        self._messages = RowDecoder(Message, unreadable, codec)
+        self._traces = RowDecoder(TurnTrace, unreadable, codec)
 
     @classmethod
     def initialize(
@@ -143,8 +147,29 @@ class MessageStore(Store[MessageBackend]):
         return store._initialized()
 
     def _opened(self) -> None:
-        if self.codec is not None and self.backend.search_state() is not None:
+        if self.codec is None:
+            return
+        if self.backend.search_state() is not None:
             raise ConfigurationError(NO_SEARCH)
+        self._require_right_keys(self.codec)
+
+    def _require_right_keys(self, codec: RecordCodec) -> None:
+        newest = ConversationPage(None, "", {}, SAMPLED, None)
+        conversations = self.backend.list_conversations(newest)
+        messages: Sequence[Row] = ()
+        if conversations:
+            page = NewestPage(row_id(conversations[0]), "all", SAMPLED, None)
+            messages = self.backend.list_newest(page)
+        kinds: list[tuple[RowDecoder[Any], Sequence[Row]]] = [
+            (self._conversations, conversations),
+            (self._messages, messages),
+        ]
+        require_right_keys(
+            codec.keyring,
+            [(decoder, row) for decoder, rows in kinds for row in rows],
+            lambda one: codec.key_id(one[0].stored_record(one[1])),
+            lambda one: one[0].record(one[1]),
+        )
 
     def scoped(self, *, user_id: str) -> MessageStore:
         """Return a store that sees and changes what is in this user's conversations alone.
@@ -872,8 +897,9 @@ class MessageStore(Store[MessageBackend]):
 
         By relevance, a message needs one of the words; they are ranked by BM25, with the
         frequencies of words in what is searched. A word that half of 100 messages or more have
-        finds nothing by itself. A search reads 2,000 messages at most: if more have one of the
-        words, the newest that have the rarest ones. By time, a message needs all words.
+        finds nothing beside rarer ones. A query without any word (signs and emojis are none) finds
+        nothing, and says so in the log. A search reads 2,000 messages at most: if more have one of
+        the words, the newest that have the rarest ones. By time, a message needs all words.
 
         Args:
             query: words, "quoted phrases", `beginnings*`, and `-words` that must not be there.
@@ -910,6 +936,7 @@ class MessageStore(Store[MessageBackend]):
         analyser = require_search(self.backend)
         wanted = parse_query(text, analyser)
         if not wanted.clauses:
+            logger.warning("a search without any word finds nothing; signs and emojis are no words")
             return []
         if by_time:
             best = find_newest(self.backend, wanted, scope, size, last)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from jazzmine._sync.store import Backend
@@ -12,67 +13,56 @@ from jazzmine.encryption.states import PLAIN, StateForm
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = [
+    "MARKS_LENGTH",
+    "MARK_LENGTH",
     "Again",
     "Lock",
     "Locked",
-    "Mark",
-    "Owned",
     "Save",
     "Stored",
     "WorkingMemoryBackend",
     "Written",
+    "new_mark",
+    "outcome_of",
 ]
 
+MARK_LENGTH = 16
+# The marks of the last 16 saves stand beside a state.
+MARKS_LENGTH = 16 * MARK_LENGTH
 
-class Mark(NamedTuple):
-    """What tells a request of a store from all others: no two of them have the same.
 
-    The numbers of a store's requests for a conversation grow. A back end keeps, beside each
-    conversation and for twice `timeout`, the last number that each store has written with. A
-    request with that number or a lower one was done before, or was taken back: it changes nothing.
-
-    Attributes:
-        store: 24 hexadecimal digits, others in each store and in each process.
-        number: 1 or more.
-    """
-
-    store: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.store}.{self.number}"
+def new_mark() -> str:
+    """Return the mark of a save, or the token of a lock: no two are the same."""
+    return os.urandom(MARK_LENGTH // 2).hex()
 
 
 class Stored(NamedTuple):
     """What is stored for a conversation.
 
     Attributes:
-        mark: the mark of the save or the deletion that wrote it, as text; "" for nothing at all.
-            A state that an earlier version wrote has a mark that no save has ("0.1.42").
-        data: what was written (a back end that writes nothing keeps the working memory itself,
-            which is never changed); None for nothing.
-        user_id: whose it is, as it is kept beside that; "" if it is not known.
-        problem: why it is nothing that was written; `data` is then None.
+        marks: the marks of the last saves, the newest first; "" if nothing is stored.
+        data: the state as `StateForm` writes it (a back end of this process may keep the working
+            memory itself, which is never changed); None for nothing, or for what is unreadable.
+        user_id: the user, as stored beside the state; "" if unknown.
     """
 
-    mark: str = ""
+    marks: str = ""
     data: bytes | WorkingMemory | None = None
     user_id: str = ""
-    problem: str = ""
 
     @property
-    def exists(self) -> bool:
-        """Whether there is a state, readable or not."""
-        return self.data is not None or bool(self.problem)
+    def mark(self) -> str:
+        """The mark of the last save; "" if nothing is stored."""
+        return self.marks[:MARK_LENGTH]
 
     @property
     def written(self) -> bytes | None:
-        """What was written; None for nothing, and for a working memory itself."""
+        """The state as it is stored; None for nothing, and for a working memory itself."""
         return self.data if isinstance(self.data, bytes) else None
 
     @property
     def owner(self) -> str:
-        """Whose it is; "" if it is not known."""
+        """The user of the state; "" if unknown."""
         return self.data.user_id if isinstance(self.data, WorkingMemory) else self.user_id
 
 
@@ -80,18 +70,19 @@ class Save(NamedTuple):
     """The request to write a state, or to delete one.
 
     Attributes:
-        mark: the mark of what is written.
-        read_mark: the mark of what must be stored now.
-        memory: the new state; None to delete, which leaves a tombstone: the mark without a state,
-            for twice `timeout`.
+        mark: the mark of this save.
+        read_mark: the mark of what must be stored now; "" for nothing.
+        memory: the new state; None to delete.
         form: how it is written.
+        token: the lock that this save holds and releases; "" without one.
     """
 
     conversation_id: str
-    mark: Mark
+    mark: str
     read_mark: str
     memory: WorkingMemory | None
     form: StateForm = PLAIN
+    token: str = ""
 
     @property
     def data(self) -> bytes | None:
@@ -100,7 +91,7 @@ class Save(NamedTuple):
 
     @property
     def user_id(self) -> str:
-        """Whose the new state is; "" for a deletion."""
+        """The user of the new state; "" for a deletion."""
         return "" if self.memory is None else self.memory.user_id
 
 
@@ -108,15 +99,14 @@ class Lock(NamedTuple):
     """The request to hold a conversation's lock, or to go on holding it.
 
     Attributes:
-        mark: the token of the lock.
+        token: tells this lock from all others.
         holder: who holds it, for the errors of others.
         seconds: when it expires, from now on.
-        renews: whether it was held before. A back end that keeps no numbers leaves a lock alone
-            that is not there any more: the block has ended meanwhile.
+        renews: whether it was taken before. A lock that is not held any more is not taken again.
     """
 
     conversation_id: str
-    mark: Mark
+    token: str
     holder: str
     seconds: float
     renews: bool = False
@@ -127,7 +117,7 @@ class Written(NamedTuple):
 
 
 class Locked(NamedTuple):
-    """The outcome of a save or a lock while another store holds the conversation's lock.
+    """The outcome of a save or a lock while another call holds the conversation's lock.
 
     Attributes:
         holder: who holds it.
@@ -138,18 +128,6 @@ class Locked(NamedTuple):
     held_for: float
 
 
-class Owned(NamedTuple):
-    """What a user has.
-
-    Attributes:
-        conversations: those whose state is the user's.
-        set_aside: those of which a state that was set aside is the user's.
-    """
-
-    conversations: list[str]
-    set_aside: list[str]
-
-
 # Makes, from what is stored, the next save of a call; None if it does not apply there.
 Again: TypeAlias = "Callable[[Stored], Save | None]"
 
@@ -157,9 +135,9 @@ Again: TypeAlias = "Callable[[Stored], Save | None]"
 class WorkingMemoryBackend(Backend):
     """Where working memories are stored: conditional writes, reads, and locks that expire.
 
-    Arguments are checked before. Each method is one round trip, and is safe to repeat: the back
-    end repeats it until the deadline where a reply was lost. A state, a tombstone or a lock that
-    has expired is nothing.
+    Arguments are checked before. Each method is one round trip, and may be repeated: the back
+    end repeats it until the deadline where a reply was lost. A state or a lock that has expired
+    is nothing.
     """
 
     #: Whether its locks expire, and have to be renewed.
@@ -167,20 +145,12 @@ class WorkingMemoryBackend(Backend):
 
     @abstractmethod
     def load(
-        self,
-        conversation_id: str,
-        deadline: Deadline,
-        *,
-        taken_back: Mark | None = None,
-        renew: bool = False,
+        self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
-        """Return what is stored; a plain read, unless it has more to do.
+        """Return what is stored.
 
         Args:
-            taken_back: of a request whose outcome is unknown: in the same step the last number of
-                its store is raised to its number, so that it cannot be done afterwards, and a lock
-                of its store with that number or a lower one is released.
-            renew: whether the time to live starts anew in the same step.
+            renew: whether the time to live starts anew in the same round trip.
         """
 
     @abstractmethod
@@ -189,49 +159,42 @@ class WorkingMemoryBackend(Backend):
     ) -> Written | Locked | Stored:
         """Write, if what is stored has the mark that was read.
 
-        The first of these that is true is what happens, in one step:
+        In one step:
 
-        - The last number of the save's store is the save's number, or a higher one: nothing is
-          written, and the outcome is `Written`.
-        - Another store holds the lock: nothing is written, and the outcome is `Locked`. A lock of
-          the save's own store is no obstacle: the calls of a store wait for each other before.
-        - What is stored has another mark than `read_mark`: nothing is written, and it is the
-          outcome. A back end whose transaction includes this call may save `again(stored)`
-          instead, unless that is None.
-        - It is written with its mark, and its time to live starts anew; the save's number becomes
-          the last one of its store, whose lock is released.
+        - If the lock is free, or held with the save's token, and what is stored has the mark
+          `read_mark`, then the state is written with its mark before the 15 marks before it, its
+          time to live starts anew, and the lock is released: the outcome is `Written`.
+        - If the save's mark is among those stored, an earlier attempt has written: `Written`.
+        - If another token holds the lock, the outcome is `Locked`.
+        - Otherwise the outcome is what is stored. A back end whose transaction includes this call
+          may save `again(stored)` instead, unless that is None.
         """
 
     @abstractmethod
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         """Take the lock, or renew it, and return what is stored; or return who else holds it.
 
-        The first of these that is true is what happens, in one step:
-
-        - Another store holds the lock: nothing is done.
-        - There is no state, or the last number of the lock's store is the lock's number or a
-          higher one: no lock is taken, and what is stored is returned.
-        - The lock is held with this mark from now on, whatever lock its own store held.
+        No lock is taken where nothing is stored. The state's time to live starts anew, and lasts
+        at least as long as the lock.
         """
 
     @abstractmethod
-    def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
-        """Move away a state that cannot be read, for 7 days, if it has this mark still.
-
-        Nothing is stored there afterwards. Returns where it is, for the log.
-        """
+    def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
+        """Release the lock if it is held with this token."""
 
     @abstractmethod
-    def conversations(self, deadline: Deadline) -> list[str]:
-        """Return the conversations that have a state."""
+    def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
+        """Return the conversations that have a state, all of them or those of a user."""
+
+    @abstractmethod
+    def count(self, deadline: Deadline) -> int:
+        """Return how many conversations have a state."""
 
     @abstractmethod
     def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
-        """Store the very state that was read in another form, which says the same.
-
-        Its mark, its time to live and its lock stay as they are.
+        """Store another form of the very state that was read, whose time to live stays.
 
         Args:
             stored: what was read; it has data.
@@ -239,23 +202,16 @@ class WorkingMemoryBackend(Backend):
             number: that of the format.
 
         Returns:
-            Whether it was stored; False if something else is there by now.
+            Whether it was stored; False if something else is stored by now, or a block holds the
+            lock.
         """
 
-    @abstractmethod
-    def count(self, deadline: Deadline) -> int:
-        """Return how many conversations have a state."""
+    def erase_expired(self, user_id: str, deadline: Deadline) -> None:
+        """Delete what is left of a user's states that have expired, in the files too."""
 
-    @abstractmethod
-    def owned_by(self, user_id: str, deadline: Deadline) -> Owned:
-        """Return what a user has; one that is set aside meanwhile is found at either place."""
 
-    @abstractmethod
-    def erase_leftovers(
-        self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
-    ) -> None:
-        """Delete what is left of a user after the states were deleted.
-
-        That is: the user's states of these conversations that were set aside, those that have
-        expired, and what a file still holds of all that.
-        """
+def outcome_of(save: Save, stored: Stored, locked: Locked | None) -> Written | Locked | Stored:
+    """Return the outcome of a save that has written nothing now."""
+    if save.mark in stored.marks:
+        return Written()
+    return locked or stored

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import NamedTuple, TypeAlias
 
-from jazzmine._sync.working_memory.backend import Lock, Mark, Stored
-from jazzmine._compat.concurrency import sync_current_caller as current_caller
+from jazzmine._sync.working_memory.backend import Lock, Stored
 from jazzmine.deadline import Deadline
 from jazzmine.records.working_memory import WorkingMemory
 
@@ -33,15 +32,11 @@ class Call:
     Attributes:
         deadline: when it has to end.
         waits_until: how long it waits for a block.
-        mark: that of its last request, unless that has written: it may be done yet.
-        caller: the task or thread that makes it.
     """
 
     conversation_id: str
     deadline: Deadline
     waits_until: Deadline
-    mark: Mark | None = None
-    caller: object = field(default_factory=current_caller)
 
 
 @dataclass(eq=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,8 +12,6 @@ from jazzmine._sync.working_memory.backend import (
     Again,
     Lock,
     Locked,
-    Mark,
-    Owned,
     Save,
     Stored,
     WorkingMemoryBackend,
@@ -84,7 +80,7 @@ class MemoryBackend(WorkingMemoryBackend):
     """The working memories of a process, which are replaced as a whole and never changed.
 
     The store lets the calls of a conversation wait for each other, so there is nothing to do for
-    locks, and nothing is given up halfway: there are no numbers and no tombstones.
+    locks, and nothing is given up halfway: only the mark of the last save is kept.
     """
 
     system_name = "jazzmine.memory"
@@ -93,6 +89,7 @@ class MemoryBackend(WorkingMemoryBackend):
     def __init__(self, ttl_seconds: float) -> None:
         self._ttl = ttl_seconds
         self._kept: OrderedDict[str, _Kept] = OrderedDict()  # in the order of expiry
+        self._in_blocks: dict[str, Stored] = {}
         self.after_fork()
 
     def open(self) -> None:
@@ -103,23 +100,17 @@ class MemoryBackend(WorkingMemoryBackend):
 
     def after_fork(self) -> None:
         # What the parent's threads held when it forked is held for ever in the child.
-        # Held for a few instructions at a time; a signal handler may call the store between two.
-        self._mutex = threading.RLock()
+        self._mutex = threading.Lock()
 
     def ping(self) -> None:
         """Nothing to ask."""
 
     def load(
-        self,
-        conversation_id: str,
-        deadline: Deadline,
-        *,
-        taken_back: Mark | None = None,
-        renew: bool = False,
+        self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         with self._mutex:
             stored = self._current(conversation_id)
-            if renew and stored.exists:
+            if renew and conversation_id in self._kept:
                 self._renew(conversation_id)
         return stored
 
@@ -131,23 +122,35 @@ class MemoryBackend(WorkingMemoryBackend):
             stored = self._current(conversation_id)
             if stored.mark != save.read_mark:
                 return stored
+            self._in_blocks.pop(conversation_id, None)
             if memory is None:
                 self._kept.pop(conversation_id, None)
             else:
                 data = memory if save.form.keyring is None else save.data
-                self._keep(conversation_id, Stored(str(save.mark), data, memory.user_id))
+                self._keep(conversation_id, Stored(save.mark, data, memory.user_id))
         return Written()
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        return self.load(lock.conversation_id, deadline)
+        conversation_id = lock.conversation_id
+        with self._mutex:
+            stored = self._current(conversation_id)
+            if stored.marks:
+                # A block ends with this process: until then its state does not expire.
+                self._kept.pop(conversation_id, None)
+                self._in_blocks[conversation_id] = stored
+        return stored
 
-    def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
-        raise AssertionError("a working memory that is not parsed can be read")
+    def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
+        with self._mutex:
+            stored = self._in_blocks.pop(conversation_id, None)
+            if stored is not None:
+                self._keep(conversation_id, stored)
 
-    def conversations(self, deadline: Deadline) -> list[str]:
+    def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
         with self._mutex:
             self._drop_expired()
-            return list(self._kept)
+            stored = {key: kept.stored for key, kept in self._kept.items()} | self._in_blocks
+        return [key for key, each in stored.items() if user_id in (None, each.user_id)]
 
     def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
@@ -160,43 +163,24 @@ class MemoryBackend(WorkingMemoryBackend):
         return True
 
     def count(self, deadline: Deadline) -> int:
-        with self._mutex:
-            self._drop_expired()
-            return len(self._kept)
-
-    def owned_by(self, user_id: str, deadline: Deadline) -> Owned:
-        with self._mutex:
-            self._drop_expired()
-            kept = self._kept.items()
-            return Owned([key for key, state in kept if state.stored.user_id == user_id], [])
-
-    def erase_leftovers(
-        self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
-    ) -> None:
-        """Nothing is set aside, and nothing that has expired is kept."""
+        return len(self.conversations(deadline))
 
     def _current(self, conversation_id: str) -> Stored:
+        self._drop_expired()
         kept = self._kept.get(conversation_id)
-        if kept is None or kept.expires_at <= time.monotonic():
-            return Stored()
-        return kept.stored
+        return kept.stored if kept else self._in_blocks.get(conversation_id, Stored())
 
     def _keep(self, conversation_id: str, stored: Stored) -> None:
         """Store a working memory for its whole time to live, after all others."""
-        self._drop_expired()
-        # In two steps that leave a working memory there, if the call is interrupted between them.
-        self._kept[conversation_id] = _Kept(stored, time.monotonic() + self._ttl)
-        with suppress(KeyError):  # a signal handler has closed the store
-            self._kept.move_to_end(conversation_id)
+        self._kept[conversation_id] = _Kept(stored, 0.0)
+        self._renew(conversation_id)
 
     def _renew(self, conversation_id: str) -> None:
         """Begin the time to live of what is stored anew."""
-        with suppress(KeyError):
-            self._kept[conversation_id].expires_at = time.monotonic() + self._ttl
-            self._kept.move_to_end(conversation_id)
+        self._kept[conversation_id].expires_at = time.monotonic() + self._ttl
+        self._kept.move_to_end(conversation_id)
 
     def _drop_expired(self) -> None:
         now = time.monotonic()
-        with suppress(RuntimeError):  # a signal handler has changed it meanwhile: the next call
-            while (oldest := next(iter(self._kept.items()), None)) and oldest[1].expires_at <= now:
-                self._kept.pop(oldest[0], None)
+        while self._kept and next(iter(self._kept.values())).expires_at <= now:
+            self._kept.popitem(last=False)

@@ -12,12 +12,12 @@ from jazzmine._sync.working_memory.backend import (
     Again,
     Lock,
     Locked,
-    Mark,
-    Owned,
     Save,
     Stored,
     WorkingMemoryBackend,
     Written,
+    new_mark,
+    outcome_of,
 )
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.postgres import memory_statements as sql
@@ -56,10 +56,8 @@ class PostgresBackend(WorkingMemoryBackend):
 
     def __init__(self, config: PostgresMemoryConfig, client: PostgresClient) -> None:
         self._client = client
-        self._place = f"{config.schema}.working_memory_corrupt"
-        ttl, kept = milliseconds(config.ttl_seconds), milliseconds(2 * config.timeout)
-        self._saved = {"ttl": ttl, "kept": kept, "swept": max(ttl, kept)}
-        self._deleted = {"ttl": kept, "kept": kept, "swept": kept}
+        self._ttl = milliseconds(config.ttl_seconds)
+        self._ttl_in_block = milliseconds(max(config.ttl_seconds, config.lease_seconds))
         self._start()
 
     def _start(self) -> None:
@@ -84,125 +82,97 @@ class PostgresBackend(WorkingMemoryBackend):
         self._client.run("SELECT 1")
 
     def load(
-        self,
-        conversation_id: str,
-        deadline: Deadline,
-        *,
-        taken_back: Mark | None = None,
-        renew: bool = False,
+        self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
-        statement, parameters = sql.LOAD, {}
-        if taken_back is not None:
-            statement, parameters = sql.TAKE_BACK, {**self._saved, "renews": renew}
-        elif renew:
-            statement, parameters = sql.RENEW, self._saved
-        row = self._row(statement, conversation_id, parameters, deadline, taken_back)
-        return self._stored(conversation_id, row, deadline)
+        parameters = {"id": to_text(conversation_id), "ttl": self._ttl}
+        rows = self._rows(sql.RENEW if renew else sql.LOAD, parameters, deadline)
+        return _stored(*rows[0]) if rows else Stored()
 
     def write(
         self, save: Save, again: Again, deadline: Deadline
     ) -> Written | Locked | Stored:
         data = save.data
         parameters = {
-            "mark": str(save.mark),
+            "id": to_text(save.conversation_id),
+            "mark": save.mark,
             "read": save.read_mark,
+            "token": save.token,
             "data": data,
-            "user": to_text(save.user_id) or None,
-            "format": None if data is None else save.form.format,
-            **(self._deleted if data is None else self._saved),
+            "user": to_text(save.user_id),
+            "format": save.form.format,
+            "ttl": self._ttl,
         }
-        statement = sql.WRITE if save.read_mark else sql.CREATE
-        row = self._row(statement, save.conversation_id, parameters, deadline, save.mark)
+        statement = sql.DELETE if data is None else sql.WRITE if save.read_mark else sql.CREATE
+        rows = self._rows(statement, parameters, deadline)
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self._background_tasks.start(self._sweep)
-        if not row:
+        if not rows:
             return Stored()
-        is_written, is_locked, *lock = row[:4]
+        is_written, marks, written, user_id, holder, held_for = rows[0]
         if is_written:
             return Written()
-        if is_locked:
-            return Locked(*lock)
-        return self._stored(save.conversation_id, row[4:], deadline)
+        locked = None if holder is None else Locked(holder, held_for)
+        return outcome_of(save, _stored(marks, written, user_id), locked)
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        parameters = {"lock": milliseconds(lock.seconds), "holder": lock.holder}
-        row = self._row(sql.LOCK, lock.conversation_id, parameters, deadline, lock.mark)
-        if not row:
+        parameters = {
+            "id": to_text(lock.conversation_id),
+            "token": lock.token,
+            "holder": lock.holder,
+            "lasts": milliseconds(lock.seconds),
+            "renews": lock.renews,
+            "ttl": self._ttl_in_block,
+        }
+        rows = self._rows(sql.LOCK, parameters, deadline)
+        if not rows:
             return Stored()
-        is_locked, *holder = row[:3]
-        if is_locked:
-            return Locked(*holder)
-        return self._stored(lock.conversation_id, row[3:], deadline)
+        marks, data, user_id, holder, held_for = rows[0]
+        return _stored(marks, data, user_id) if holder is None else Locked(holder, held_for)
 
-    def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
-        self._row(sql.SET_ASIDE, conversation_id, {"mark": mark}, deadline)
-        return self._place
+    def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
+        self._rows(sql.UNLOCK, {"id": to_text(conversation_id), "token": token}, deadline)
 
-    def conversations(self, deadline: Deadline) -> list[str]:
-        return [
-            from_text(row[0])
-            for row in self._client.run(sql.CONVERSATIONS, deadline=deadline)
-        ]
+    def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
+        if user_id is None:
+            rows = self._rows(sql.CONVERSATIONS, {}, deadline)
+        else:
+            rows = self._rows(sql.CONVERSATIONS_OF, {"user": to_text(user_id)}, deadline)
+        return [from_text(row[0]) for row in rows]
 
     def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
-        parameters = {"mark": stored.mark, "read": stored.written, "data": data, "format": number}
-        return bool(self._row(sql.REPLACE, conversation_id, parameters, deadline))
+        parameters = {
+            "id": to_text(conversation_id),
+            "mark": new_mark(),
+            "read": stored.mark,
+            "token": "",
+            "data": data,
+            "format": number,
+        }
+        return bool(self._rows(sql.REPLACE, parameters, deadline))
 
     def count(self, deadline: Deadline) -> int:
-        return int((self._client.run(sql.COUNT, deadline=deadline))[0][0])
+        return int((self._rows(sql.COUNT, {}, deadline))[0][0])
 
-    def owned_by(self, user_id: str, deadline: Deadline) -> Owned:
-        parameters = {"user": to_text(user_id)}
-        rows = self._client.run(sql.CONVERSATIONS_OF, parameters, deadline=deadline)
-        found: Owned = Owned([], [])
-        for conversation_id, is_aside in rows:
-            found[is_aside].append(from_text(conversation_id))
-        return found
-
-    def erase_leftovers(
-        self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
-    ) -> None:
-        for statement in (sql.DELETE_SET_ASIDE, sql.EMPTY_EXPIRED):
-            self._client.run(statement, {"user": to_text(user_id)}, deadline=deadline)
-        # The ids of conversations that were erased before may be of the user's name.
-        while len(self._client.run(sql.SWEEP, deadline=deadline)) == sql.SWEPT_AT_ONCE:
-            pass
-
-    def _stored(
-        self, conversation_id: str, columns: Sequence[Any], deadline: Deadline
-    ) -> Stored:
-        """Return what a statement says is stored, with a state that its reply has left out."""
-        if not columns:
-            return Stored()
-        mark, data, user_id, is_left_out = columns[:4]
-        if is_left_out:
-            return self.load(conversation_id, deadline)
-        return Stored(mark, data, "" if user_id is None else from_text(user_id))
+    def erase_expired(self, user_id: str, deadline: Deadline) -> None:
+        self._rows(sql.ERASE_EXPIRED, {"user": to_text(user_id)}, deadline)
 
     def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
         try:
             deleted = self._client.run(sql.SWEEP)
-            self._client.run(sql.SWEEP_CORRUPT)
         except JazzmineError:
             return
         if len(deleted) == sql.SWEPT_AT_ONCE:
             self._next_sweep = Deadline(0.0)
 
-    def _row(
-        self,
-        statement: str,
-        conversation_id: str,
-        parameters: Mapping[str, object],
-        deadline: Deadline,
-        mark: Mark | None = None,
+    def _rows(
+        self, statement: str, parameters: Mapping[str, object], deadline: Deadline
     ) -> Sequence[Any]:
-        """Run a statement about a conversation, and return its row; () if it has none."""
-        about: dict[str, object] = {"id": to_text(conversation_id), **parameters}
-        if mark is not None:
-            about |= mark._asdict()
-        rows = self._client.run(statement, about, deadline=deadline)
-        return rows[0] if rows else ()
+        return self._client.run(statement, parameters, deadline=deadline)
+
+
+def _stored(marks: str, data: bytes, user_id: str | None) -> Stored:
+    return Stored(marks, data, "" if user_id is None else from_text(user_id))

@@ -132,6 +132,11 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
         return self._store.erase_user(self._own(user_id))
 
     @composed
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Raise `ScopeError` unless both are the user."""
+        return self._store.move_user(self._own(from_user_id), self._own(to_user_id))
+
+    @composed
     def active_count(self, *, user_id: str | None = None) -> int:
         """Return how many conversations have a working memory of the user."""
         return self._store.active_count(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -15,16 +15,16 @@ from jazzmine._sync.working_memory.backend import (
     Again,
     Lock,
     Locked,
-    Mark,
-    Owned,
     Save,
     Stored,
     WorkingMemoryBackend,
     Written,
+    new_mark,
+    outcome_of,
 )
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.sqlite import memory
-from jazzmine.backends.sqlite.memory import Holder, Row
+from jazzmine.backends.sqlite.memory import Row
 from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
@@ -58,8 +58,7 @@ class SQLiteWorkingMemoryStore(WorkingMemoryStore):
 class SQLiteBackend(WorkingMemoryBackend):
     """The tables of a database.
 
-    The change of a call that was interrupted is settled before the next one, so the database keeps
-    no numbers of requests.
+    A change is read, made and written in one transaction.
     """
 
     system_name = "sqlite"
@@ -84,72 +83,55 @@ class SQLiteBackend(WorkingMemoryBackend):
         self._query(memory.ping)
 
     def load(
-        self,
-        conversation_id: str,
-        deadline: Deadline,
-        *,
-        taken_back: Mark | None = None,
-        renew: bool = False,
+        self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
-        if taken_back is not None:
-            held = (conversation_id, taken_back.store, taken_back.number)
-            if self._query(lambda connection: memory.is_locked_by(connection, *held)):
-                self._change(deadline, lambda connection: memory.unlock(connection, *held))
         if renew:
-            query = partial(
-                memory.renew, conversation_id=conversation_id, ttl=self._config.ttl_seconds
-            )
+            ttl = self._config.ttl_seconds
+            query = partial(memory.renew, conversation_id=conversation_id, ttl=ttl)
             return _stored(self._change(deadline, query))
         return _stored(self._query(partial(memory.load, conversation_id=conversation_id)))
 
     def write(
         self, save: Save, again: Again, deadline: Deadline
     ) -> Written | Locked | Stored:
-        def change(connection: sqlite3.Connection) -> Holder | Row | None:
-            outcome = self._write(connection, save)
-            if isinstance(outcome, Row):
-                repeated = again(_stored(outcome))
+        def change(connection: sqlite3.Connection) -> Row | None:
+            row = self._write(connection, save)
+            if row is not None and row.holder is None:
+                repeated = again(_stored(row))
                 if repeated is not None:
                     return self._write(connection, repeated)
-            return outcome
+            return row
 
-        outcome = self._change(deadline, change)
+        row = self._change(deadline, change)
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self._background_tasks.start(self._sweep)
-        if outcome is None:
-            return Written()
-        return Locked(*outcome) if isinstance(outcome, Holder) else _stored(outcome)
+        return Written() if row is None else outcome_of(save, _stored(row), _locked(row))
 
-    def _write(self, connection: sqlite3.Connection, save: Save) -> Holder | Row | None:
+    def _write(self, connection: sqlite3.Connection, save: Save) -> Row | None:
         data = save.data
-        row = Row(str(save.mark), data, save.user_id or None)
-        kept = 2 * self._config.timeout if data is None else self._config.ttl_seconds
-        number = None if data is None else save.form.format
-        about = (save.conversation_id, save.mark.store, save.read_mark)
-        return memory.write(connection, *about, row, number, kept)
+        state = None if data is None else (data, save.user_id, save.form.format)
+        about = (save.conversation_id, save.read_mark, save.mark, save.token)
+        return memory.write(connection, *about, state, self._config.ttl_seconds)
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        about = (lock.conversation_id, *lock.mark, lock.holder, lock.seconds, lock.renews)
-        outcome = self._change(deadline, lambda connection: memory.lock(connection, *about))
-        return Locked(*outcome) if isinstance(outcome, Holder) else _stored(outcome)
+        ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
+        about = (lock.conversation_id, lock.token, lock.holder, lock.seconds, lock.renews, ttl)
+        row = self._change(deadline, lambda connection: memory.lock(connection, *about))
+        return _locked(row) or _stored(row)
 
-    def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
-        request = partial(memory.set_aside, conversation_id=conversation_id, mark=mark)
-        self._change(deadline, request)
-        return f"the table working_memory_corrupt of {self.client.database.path}"
+    def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
+        unlock = partial(memory.unlock, conversation_id=conversation_id, token=token)
+        self._change(deadline, unlock)
 
-    def conversations(self, deadline: Deadline) -> list[str]:
-        return self._query(memory.conversations, None)
+    def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
+        return self._query(partial(memory.conversations, user_id=user_id), None)
 
     def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
-        def change(connection: sqlite3.Connection) -> bool:
-            read = Row(stored.mark, stored.written)
-            return memory.replace(connection, conversation_id, read, data, number)
-
-        return self._change(deadline, change)
+        about = (conversation_id, stored.mark, new_mark(), data, number)
+        return self._change(deadline, lambda connection: memory.replace(connection, *about))
 
     def purge(self) -> None:
         self.client.purge()
@@ -157,20 +139,8 @@ class SQLiteBackend(WorkingMemoryBackend):
     def count(self, deadline: Deadline) -> int:
         return self._query(memory.count, None)
 
-    def owned_by(self, user_id: str, deadline: Deadline) -> Owned:
-        query = partial(memory.conversations_of, user_id=user_id)
-        owned = Owned([], [])
-        for conversation_id, is_aside in self._query(query, None):
-            owned[is_aside].append(conversation_id)
-        return owned
-
-    def erase_leftovers(
-        self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
-    ) -> None:
-        self._change(deadline, partial(memory.erase_leftovers, user_id=user_id))
-        # The ids of conversations that were erased before may be of the user's name.
-        while self._change(deadline, memory.sweep):
-            pass
+    def erase_expired(self, user_id: str, deadline: Deadline) -> None:
+        self._change(deadline, partial(memory.erase_expired, user_id=user_id))
         self.purge()
 
     def _sweep(self) -> None:
@@ -199,4 +169,8 @@ class SQLiteBackend(WorkingMemoryBackend):
 
 
 def _stored(row: Row) -> Stored:
-    return Stored(row.mark, row.data, row.user_id or "")
+    return Stored(row.marks, row.data, row.user_id or "")
+
+
+def _locked(row: Row) -> Locked | None:
+    return None if row.holder is None else Locked(row.holder, row.held_for)

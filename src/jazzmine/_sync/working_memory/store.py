@@ -15,10 +15,10 @@ from jazzmine._sync.background import Periodic
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
 from jazzmine._sync.working_memory.backend import Stored, WorkingMemoryBackend
-from jazzmine._sync.working_memory.calls import Block, Change
+from jazzmine._sync.working_memory.calls import Block, Change, Decide
 from jazzmine._sync.working_memory.updates import Updates
 from jazzmine.config import MemoryOptions
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import (
     LockLostError,
@@ -119,7 +119,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
     def _owner(self, conversation_id: str) -> str | None:
         """Return whose the stored working memory is, which is not decrypted; None for none."""
         stored = self.backend.load(conversation_id, self._deadline())
-        return stored.owner if stored.exists else None
+        return stored.owner if stored.marks else None
 
     # Whole working memories
 
@@ -164,15 +164,21 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             StaleWorkingMemoryError: the stored one was saved, deleted or made anew since.
         """
         saved = with_class(checked_copy(wm, WorkingMemory, "wm"), self.memory_type)
-        read_at = saved.revision
-        set_unvalidated(saved, revision=read_at + 1, last_updated=time.time())
+        read_mark = (saved.version_token or "?") if saved.revision else ""
+        set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
 
         def decide(stored: Stored) -> Change:
-            _refuse_stale(saved, read_at, stored)
+            if stored.mark != read_mark and (stored.data is not None or read_mark):
+                raise _stale(saved, stored)
             return Change(saved)
 
         self._updates.change(saved.conversation_id, decide)
-        set_unvalidated(wm, revision=saved.revision, last_updated=saved.last_updated)
+        set_unvalidated(
+            wm,
+            revision=saved.revision,
+            last_updated=saved.last_updated,
+            version_token=saved.version_token,
+        )
         return deep_copy(saved)
 
     @operation("working_memories")
@@ -188,9 +194,8 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
     def erase_user(self, user_id: str) -> int:
         """Delete all working memories of a user, one after another.
 
-        Those that cannot be read, or that were moved aside for that, are deleted as well. A
-        `locked` block is waited for. A call that failed has deleted a part; repeated, it deletes
-        the rest.
+        Those that cannot be read are deleted as well. A `locked` block is waited for. A call that
+        failed has deleted a part; repeated, it deletes the rest.
 
         Returns:
             How many were deleted.
@@ -198,27 +203,56 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         owner = require_id("user_id", user_id)
 
         def decide(stored: Stored) -> Change | None:
-            return Change(None) if stored.exists and stored.user_id == owner else None
+            return Change(None) if stored.marks and stored.user_id == owner else None
 
-        self._updates.settle()
-        owned = self.backend.owned_by(owner, self._deadline())
-        erased = len(owned.set_aside)
-        for conversation_id in owned.conversations:
-            self.require_open()
-            _, change = self._updates.change(conversation_id, decide, parse=False)
-            erased += change is not None
-        # One that was set aside meanwhile was found at its former place.
-        conversations = list(dict.fromkeys([*owned.conversations, *owned.set_aside]))
-        self.backend.erase_leftovers(owner, conversations, self._deadline())
+        erased = self._change_all(owner, decide, parse=False)
+        self.backend.erase_expired(owner, self._deadline())
         return erased
+
+    @operation("working_memories")
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Make all working memories of a user another user's, one after another.
+
+        Those that cannot be read stay as they are. A call that failed has moved a part; repeated,
+        it moves the rest.
+
+        Args:
+            from_user_id: whose they are, such as a guest's id.
+            to_user_id: whose they become.
+
+        Returns:
+            How many were moved.
+        """
+        owner, new_owner = (
+            require_id("from_user_id", from_user_id),
+            require_id("to_user_id", to_user_id),
+        )
+
+        def decide(stored: Stored) -> Change | None:
+            if not isinstance(stored.data, WorkingMemory) or stored.data.user_id != owner:
+                return None
+            moved = partial_copy(stored.data)
+            set_unvalidated(moved, user_id=new_owner, revision=moved.revision + 1)
+            return Change(moved)
+
+        return 0 if owner == new_owner else self._change_all(owner, decide)
+
+    def _change_all(self, user_id: str, decide: Decide, *, parse: bool = True) -> int:
+        """Change the states of a user one by one, and return how many were changed."""
+        changed = 0
+        for conversation_id in self.backend.conversations(self._deadline(), user_id):
+            self.require_open()
+            begin_call()
+            _, change = self._updates.change(conversation_id, decide, parse=parse)
+            changed += change is not None
+        return changed
 
     @operation("working_memories")
     def active_count(self, *, user_id: str | None = None) -> int:
         """Return how many conversations have a working memory, of a user or of anybody."""
         if user_id is not None:
             owner = require_id("user_id", user_id)
-            owned = self.backend.owned_by(owner, self._deadline())
-            return len(owned.conversations)
+            return len(self.backend.conversations(self._deadline(), owner))
         return self.backend.count(self._deadline())
 
     # Several changes at once
@@ -290,7 +324,8 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
                 vars(memory)[ENDED] = True
             self.require_open()  # the store may have been closed during the block
             self._updates.save_block(block, changed)
-            set_unvalidated(memory, revision=changed.revision, created_at=changed.created_at)
+            for name in ("revision", "created_at", "version_token"):
+                set_unvalidated(memory, **{name: getattr(changed, name)})
         except BaseException as error:
             # In a process forked since, the lock is the parent's.
             if os.getpid() == process:
@@ -441,7 +476,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
     # The store's life
 
     def _deadline(self) -> Deadline:
-        return Deadline(self._config.timeout)
+        return call_deadline(self._config.timeout)
 
     def _renewed(self, block: Block) -> AbstractContextManager[None]:
         if not self.backend.locks_expire:
@@ -488,22 +523,18 @@ def _result(stored: Stored, change: Change | None) -> WorkingMemory:
     return deep_copy(memory)
 
 
-def _refuse_stale(saved: WorkingMemory, read_at: int, stored: Stored) -> None:
-    """Raise `StaleWorkingMemoryError` unless the stored one is the one that was read."""
+def _stale(saved: WorkingMemory, stored: Stored) -> StaleWorkingMemoryError:
     now = stored.data
     if not isinstance(now, WorkingMemory):
-        if read_at == 0:
-            return
         text = "is gone"
     elif now.created_at != saved.created_at:
         text = "is another one, made since"
-    elif now.revision != read_at:
-        text = f"is at revision {now.revision}"
     else:
-        return
-    raise StaleWorkingMemoryError(
+        text = f"was saved since, and is at revision {now.revision}"
+    return StaleWorkingMemoryError(
         f"the working memory of conversation {saved.conversation_id!r} was read at revision"
-        f" {read_at}, and the stored one {text}: get() it again, or change it by update()"
+        f" {saved.revision - 1}, and the stored one {text}: get() it again, or change it by"
+        " update()"
     )
 
 

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from jazzmine.adapters._calls import require_session_id
 
-__all__ = ["config_of", "place_of", "user_of"]
+__all__ = ["config_of", "place_of", "text_id", "user_of"]
+
+
+def text_id(given: object, name: str = "thread_id") -> str:
+    """Return an id as text; graphs may have numbers and UUIDs as ids.
+
+    Raises:
+        ValueError: it is missing: None, False or "".
+        TypeError: it is of another type.
+    """
+    is_number = isinstance(given, int) and not isinstance(given, bool)
+    if is_number or isinstance(given, UUID):
+        return str(given)
+    return require_session_id(None if given is False else given, name)
 
 
 def place_of(config: Any) -> tuple[str, str, str | None]:
     """Return the thread, the namespace and the checkpoint of a config; None is the latest."""
     settings = config["configurable"]
-    thread = require_session_id(str(settings["thread_id"]), "thread_id")
-    return thread, settings.get("checkpoint_ns") or "", settings.get("checkpoint_id") or None
+    return (
+        text_id(settings["thread_id"]),
+        settings.get("checkpoint_ns") or "",
+        settings.get("checkpoint_id") or None,
+    )
 
 
 def user_of(config: Any) -> str | None:
     """Return the user whose run a config is of, if it says so; the config may be None."""
-    user_id = config["configurable"].get("user_id") if config else None
-    return str(user_id) if user_id else None
+    user_id = config.get("configurable", {}).get("user_id") if config else None
+    return None if user_id is None or user_id == "" else text_id(user_id, "user_id")
 
 
 def config_of(thread: str, namespace: str, checkpoint_id: str, user_id: str | None) -> Any:

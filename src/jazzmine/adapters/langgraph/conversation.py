@@ -71,6 +71,8 @@ class Projection:
                 if (thread, name) not in self._known:
                     for index, content in enumerate(part, first):
                         message = _message(thread, user_id, index, content)
+                        if run is not None and getattr(content, "tool_call_id", None):
+                            run.answer_tool_call(content.tool_call_id, content.content)
                         said[message.id] = message  # the last of one id, in the place of the first
                 first += len(part)
             if said:

@@ -18,7 +18,7 @@ from jazzmine.adapters.langgraph.checkpoints import (
     values_of,
     writes_in,
 )
-from jazzmine.adapters.langgraph.configs import config_of, place_of, user_of
+from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
 from jazzmine.adapters.langgraph.known import Known, KnownCheckpoint
 from jazzmine.adapters.langgraph.threads import Places, entries_at, entries_in, places_in
 from jazzmine.records.items import MemoryItem
@@ -171,7 +171,7 @@ class Listing:
     ) -> None:
         settings = config["configurable"] if config else {}
         self._reader, self._user_id = reader, user_of(config)
-        self._thread = str(settings["thread_id"]) if config else None
+        self._thread = text_id(settings["thread_id"]) if config else None
         self._namespace: str | None = settings.get("checkpoint_ns")
         wanted = settings.get("checkpoint_id")
         last = before["configurable"].get("checkpoint_id") if before else None
@@ -198,7 +198,10 @@ class Listing:
             count = min(count, self._left)
         if self._thread is None or self._namespace is None:
             if self._places is None:
-                self._places = await places_in(items, self._thread, self._wanted, self._before)
+                bound = None if self._filter or self._wanted or self._before else self._left
+                self._places = await places_in(
+                    items, self._thread, self._wanted, self._before, bound
+                )
             places, self._places = self._places[:count], self._places[count:]
             return await entries_at(items, places)
         if self._is_read:

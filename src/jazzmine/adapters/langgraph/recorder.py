@@ -10,6 +10,7 @@ from langchain_core.messages import ToolMessage
 
 from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.adapters._steps import Steps
+from jazzmine.adapters.langgraph.configs import text_id
 
 __all__ = ["JazzmineRecorder"]
 
@@ -66,7 +67,7 @@ class JazzmineRecorder(BaseCallbackHandler):
         step = self._begin(run_id, parent_run_id)
         thread = (metadata or {}).get("thread_id")
         if step is None and thread is not None:
-            run = RunRecorder(self._messages.store, str(thread), "", self._agent_id)
+            run = RunRecorder(self._messages.store, text_id(thread), "", self._agent_id)
             _keep(self._steps, run_id, _Step(run, run_id))
             _keep(self._runs, run.conversation_id, run)
 
@@ -107,6 +108,8 @@ class JazzmineRecorder(BaseCallbackHandler):
             usage = _counts(getattr(message, "usage_metadata", None) or {})
             named = getattr(message, "response_metadata", {}).get("model_name")
             step.run.end_model_call(run_id, usage, model=named)
+            for call in getattr(message, "tool_calls", None) or ():
+                step.run.ask_tool_call(str(call.get("id") or ""), call["name"], call["args"])
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Note that a model's call failed."""

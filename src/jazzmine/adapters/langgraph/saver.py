@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import require_session_id
 from jazzmine.adapters._steps import Steps
-from jazzmine.adapters.langgraph.configs import config_of, place_of, user_of
+from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
 from jazzmine.adapters.langgraph.conversation import Projection
 from jazzmine.adapters.langgraph.deltas import delta_history
 from jazzmine.adapters.langgraph.known import Known
@@ -27,6 +28,9 @@ from jazzmine.adapters.langgraph.writing import Writer
 from jazzmine.errors import ConfigurationError
 
 __all__ = ["JazzmineSaver"]
+
+# The thread whose run has begun at a checkpoint that its config names, in the run's context.
+_TRAVELS: ContextVar[str | None] = ContextVar("jazzmine_travels", default=None)
 
 
 class JazzmineSaver(BaseCheckpointSaver[str]):
@@ -47,6 +51,10 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
             and its state `messages`, these are appended to the conversation with the thread's id,
             so that a person can read it.
         agent_id: the agent of these conversations.
+        refuse_stale: whether a checkpoint raises `ConflictError` if its parent is not the newest
+            one of the thread any more. So of two runs of one thread at once none loses the other's
+            turn in silence: run it again. A config that names a `checkpoint_id` (time travel) is
+            exempt.
 
     Raises:
         TypeError: an argument is of another type.
@@ -61,8 +69,10 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         serde: Any = None,
         messages: AsyncMessageStore | MessageStore | None = None,
         agent_id: str = "langgraph",
+        refuse_stale: bool = False,
     ) -> None:
         super().__init__(serde=serde)
+        self._refuses_stale = refuse_stale
         self._steps = Steps(items, (AsyncItems, LongTermMemoryStore))
         self._items: Any = self._steps.store
         self._projection: Projection | None = None
@@ -103,6 +113,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
         """Return the checkpoint of a config, or the latest one, or None."""
+        self._note_run(config)
         return self._steps.plain(self._reader.get(config))
 
     def list(
@@ -146,7 +157,9 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread to another one."""
-        self._steps.plain(copy_items(self._items, str(source_thread_id), str(target_thread_id)))
+        self._steps.plain(
+            copy_items(self._items, text_id(source_thread_id), text_id(target_thread_id))
+        )
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete checkpoints of threads.
@@ -168,6 +181,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
         """Do the same as `get_tuple`."""
+        self._note_run(config)
         return await self._steps.awaited(self._reader.get(config))
 
     async def alist(
@@ -205,7 +219,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Do the same as `copy_thread`."""
         await self._steps.awaited(
-            copy_items(self._items, str(source_thread_id), str(target_thread_id))
+            copy_items(self._items, text_id(source_thread_id), text_id(target_thread_id))
         )
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -234,10 +248,19 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     def _pruner(self) -> Pruner:
         return Pruner(self._items, self.serde, self._known)
 
+    def _note_run(self, config: Any) -> None:
+        """Note whether a run begins at the newest checkpoint, or at one that its config names."""
+        thread, namespace, checkpoint_id = place_of(config)
+        if not namespace:
+            _TRAVELS.set(thread if checkpoint_id else None)
+
     async def _put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         thread, namespace, _ = place_of(config)
         user_id = user_of(config)
-        values = await self._writer.put(config, checkpoint, metadata, new_versions)
+        refuses = self._refuses_stale and not namespace and _TRAVELS.get() != thread
+        values = await self._writer.put(
+            config, checkpoint, metadata, new_versions, refuse_stale=refuses
+        )
         if (
             self._projection is not None
             and self._recorder is not None
@@ -251,14 +274,15 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         return config_of(thread, namespace, checkpoint["id"], user_id)
 
     async def _delete_thread(self, thread_id: str) -> None:
-        await self._pruner.delete_thread(str(thread_id))
+        thread = text_id(thread_id)
+        await self._pruner.delete_thread(thread)
         if self._projection is not None:
-            await self._projection.delete(str(thread_id))
+            await self._projection.delete(thread)
 
     async def _prune(self, thread_ids: Sequence[str], strategy: str) -> None:
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy must be 'keep_latest' or 'delete', not {strategy!r}")
-        for thread in map(str, thread_ids):
+        for thread in map(text_id, thread_ids):
             if strategy == "delete":
                 await self._pruner.delete_thread(thread)
             else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from time import time_ns
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.store.base import (
@@ -22,7 +24,9 @@ from langgraph.store.base import (
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._steps import Steps
+from jazzmine.adapters.langgraph.configs import user_of
 from jazzmine.adapters.langgraph.filters import matches, namespace_matches, simple_conditions
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 
@@ -43,6 +47,8 @@ class JazzmineStore(BaseStore):
     """Keeps what graphs remember beyond one thread, for plain calls and coroutines alike.
 
     An item that a run with `configurable["user_id"]` puts is that user's: `erase_user` deletes it.
+    Put again outside of such a run (by a job, or in an executor that was not given the run's
+    context), it keeps its owner.
     An item that has expired is not there any more, at once. A search with a query ranks all items
     that the filters let through: those that match by their score, and then the others. One that
     was put with `index=False` is among the others.
@@ -114,8 +120,26 @@ class JazzmineStore(BaseStore):
             elif not isinstance(operation, GetOp):
                 raise ValueError(f"unknown operation: {type(operation).__name__}")
         await self._refresh(read)
-        await self._items.apply(changes.values())
+        if user_id is None:
+            await retry_conflicts(partial(self._apply_as_owned, changes), self._items)
+        else:
+            await self._items.apply(changes.values())
         return results
+
+    async def _apply_as_owned(self, changes: Mapping[tuple[Any, str], Any]) -> None:
+        """Apply changes that are made in no user's run: an item keeps the owner that it has."""
+        stored = await self._items.get_many(changes) if changes else []
+        kept = [
+            replace(
+                change,
+                item=change.item.model_copy(update={"user_id": old.user_id}),
+                expected_revision=old.revision,
+            )
+            if isinstance(change, PutItem) and old is not None and old.user_id is not None
+            else change
+            for change, old in zip(changes.values(), stored, strict=True)
+        ]
+        await self._items.apply(kept)
 
     async def _search(self, operation: SearchOp) -> list[tuple[MemoryItem, float | None]]:
         prefix = _place(operation.namespace_prefix)
@@ -238,6 +262,4 @@ def _time(milliseconds: int) -> datetime:
 
 def _user_id() -> str | None:
     """Return the user of the run in which the store is called, if there is one."""
-    config = cast("Mapping[str, Any]", var_child_runnable_config.get() or {})
-    user_id = config.get("configurable", {}).get("user_id")
-    return str(user_id) if user_id else None
+    return user_of(var_child_runnable_config.get())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -57,7 +57,7 @@ async def entries_in(
 
 
 async def places_in(
-    items: Any, thread: str | None, wanted: str | None, before: str | None
+    items: Any, thread: str | None, wanted: str | None, before: str | None, count: int | None
 ) -> list[Places]:
     """Return where the checkpoints of all namespaces are, the latest first.
 
@@ -66,10 +66,13 @@ async def places_in(
         thread: the thread; None is all.
         wanted: the key of those that are wanted; None is any.
         before: the key of one; only earlier ones are returned.
+        count: if that many of all threads suffice, those that were stored last; None is all.
 
     Returns:
         For each checkpoint the namespace and the key of its item, and those of its writes.
     """
+    if thread is None and count is not None:
+        return await _newest_places(items, count)
     threads = [thread]
     if thread is None:
         threads = [place[2] for place in await items.list_namespaces(THREADS, max_depth=3)]
@@ -94,6 +97,26 @@ async def places_in(
     )
 
 
+async def _newest_places(items: Any, count: int) -> list[Places]:
+    """Return where the checkpoints are that were stored last, in whatever thread."""
+    found: list[Places] = []
+    last, page = None, [None] * AT_ONCE
+    while len(page) == AT_ONCE and len(found) < count:
+        page = await items.list_items(
+            THREADS, order="updated", limit=AT_ONCE, after=last, with_data=False
+        )
+        for last in page:
+            if last.namespace[3] == "checkpoints" and "/" not in last.key:
+                found.append([(last.namespace, last.key)])
+    found = sorted(found[:count], key=lambda places: places[0][1])
+    for places in found:
+        (namespace, key), after = places[0], None
+        after = MemoryItem(namespace=namespace, key=key, value={})
+        page = await items.list_items(namespace, limit=AT_ONCE, after=after, with_data=False)
+        places += [(namespace, item.key) for item in page if item.key.startswith(f"{key}/")]
+    return found
+
+
 async def entries_at(items: Any, found: Sequence[Places]) -> list[Entry]:
     """Return the checkpoints that `places_in` has found, without those that are deleted since."""
     stored = iter(await items.get_many(place for places in found for place in places))
@@ -112,14 +135,27 @@ async def namespaces_in(items: Any, thread: str) -> list[tuple[str, ...]]:
 
 
 async def copy_items(items: Any, source: str, target: str) -> None:
-    """Copy all items of a thread; the values first, which the checkpoints refer to."""
-    for part in ("values", "checkpoints"):
-        last = None
-        while page := await items.list_items((*THREADS, source, part), limit=AT_ONCE, after=last):
-            await items.apply(
-                PutItem(
-                    item.model_copy(update={"namespace": (*THREADS, target, *item.namespace[3:])})
-                )
-                for item in page
-            )
-            last = page[-1]
+    """Copy all items of a thread; the values first, which the checkpoints refer to.
+
+    The checkpoints are read before the values: so those that a run stores meanwhile are not copied
+    without theirs.
+    """
+    checkpoints = [page async for page in _pages_in(items, (*THREADS, source, "checkpoints"))]
+    async for page in _pages_in(items, (*THREADS, source, "values")):
+        await _put_copies(items, page, target)
+    for page in checkpoints:
+        await _put_copies(items, page, target)
+
+
+async def _pages_in(items: Any, prefix: tuple[str, ...]) -> AsyncIterator[list[MemoryItem]]:
+    last = None
+    while page := await items.list_items(prefix, limit=AT_ONCE, after=last):
+        yield page
+        last = page[-1]
+
+
+async def _put_copies(items: Any, page: Sequence[MemoryItem], target: str) -> None:
+    places = ((item, (*THREADS, target, *item.namespace[3:])) for item in page)
+    await items.apply(
+        PutItem(item.model_copy(update={"namespace": place})) for item, place in places
+    )

@@ -51,6 +51,7 @@ class Writer:
         new_versions: Any,
         *,
         beside: str | None = None,
+        refuse_stale: bool = False,
     ) -> Mapping[str, Reference]:
         """Store a checkpoint after that of a config, with those of its values that are new.
 
@@ -60,9 +61,13 @@ class Writer:
             metadata: that of the checkpoint.
             new_versions: the versions of the channels that have other values than in `beside`.
             beside: the id of a checkpoint whose values are stored; by default the parent's.
+            refuse_stale: whether the parent must have no other child.
 
         Returns:
             What refers to the values of the channels that have items of their own.
+
+        Raises:
+            ConflictError: the parent is not the newest checkpoint any more.
         """
         thread, namespace, parent = place_of(config)
         user_id = user_of(config)
@@ -102,7 +107,11 @@ class Writer:
             user_id=user_id,
         )
         added = {digest: value for digest, value in new.items.items() if digest not in stored}
-        await self.items.apply([*map(PutItem, added.values()), PutItem(item)])
+        changes = [*map(PutItem, added.values()), PutItem(item)]
+        if refuse_stale:
+            await self._apply_to_newest(item, parent, kept["id"], changes)
+        else:
+            await self.items.apply(changes)
         self.known.add_values(
             thread, {digest: value.data or b"" for digest, value in added.items()}
         )
@@ -110,6 +119,27 @@ class Writer:
             (thread, namespace, kept["id"]), KnownCheckpoint(versions, values)
         )
         return values
+
+    async def _apply_to_newest(
+        self, item: MemoryItem, parent: str | None, child: str, changes: list[PutItem]
+    ) -> None:
+        """Store a checkpoint with a mark that its parent has a child, if no other has put one."""
+        # It is read and deleted as a task's writes are, and has none.
+        mark = MemoryItem(
+            namespace=item.namespace,
+            key=f"{checkpoint_key(parent or '')}/child",
+            value={"task": "", "path": "", "writes": [], "child": child},
+            user_id=item.user_id,
+        )
+        try:
+            await self.items.apply([*changes, PutItem(mark, None)])
+        except ConflictError as error:
+            stored = await self.items.get(mark.namespace, mark.key)
+            if stored is None or stored.value.get("child") != child:
+                raise ConflictError(
+                    f"another run has stored a checkpoint after {parent!r} meanwhile: run it again"
+                ) from error
+            await self.items.apply(changes)  # the call is repeated
 
     async def put_writes(
         self, config: Any, writes: Sequence[tuple[str, Any]], task: tuple[str, str]

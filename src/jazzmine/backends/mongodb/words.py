@@ -44,8 +44,7 @@ def pending(language: str) -> Document:
 
 def conversations_query(scope: SearchScope) -> Document:
     """Build the query for the conversations that a scope is limited to, empty for all."""
-    owners = {"agent_id": scope.agent_id, "user_id": scope.viewer}
-    return equal(**{name: value for name, value in owners.items() if value is not None})
+    return {} if scope.agent_id is None else equal(agent_id=scope.agent_id)
 
 
 def scope_query(scope: SearchScope, within: Sequence[str] | None) -> Document:

@@ -239,7 +239,7 @@ ITEM_TABLES = Component(
 MEMORY_TABLES = Component(
     "memory_migrations",
     "jazzmine_memory_migrations",
-    {"working_memory": _ALL, "working_memory_corrupt": _ALL},
+    {"working_memory": _ALL},
 )
 
 

@@ -34,7 +34,6 @@ CONDITIONS = {
     "agent_id": "agent_id = %(agent_id)s",
     "user_id": "user_id = %(user_id)s",
     "conversation_id": "conversation_id = %(conversation_id)s",
-    "conversation_ids": "conversation_id = ANY(%(conversation_ids)s)",
     "intent": "detected_intent = %(intent)s",
     "started_from": "started_at_ms >= %(started_from)s",
     "started_until": "started_at_ms < %(started_until)s",

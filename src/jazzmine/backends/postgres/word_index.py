@@ -188,7 +188,6 @@ WHERE words.is_pending LIMIT %(limit)s::bigint
 # Searches
 
 _AGENT = "conversation_id IN (SELECT id FROM $schema.conversations WHERE agent_id = %(agent)s)"
-_VIEWED = "conversation_id IN (SELECT id FROM $schema.conversations WHERE user_id = %(viewer)s)"
 _SINCE, _UNTIL = "timestamp >= %(since)s::bigint", "timestamp < %(until)s::bigint"
 
 
@@ -198,7 +197,6 @@ def scope_parameters(scope: SearchScope) -> dict[str, object]:
         "user": scope.user_id and to_text(scope.user_id),
         "conversation": scope.conversation_id and to_text(scope.conversation_id),
         "agent": scope.agent_id and to_text(scope.agent_id),
-        "viewer": scope.viewer and to_text(scope.viewer),
         "roles": list(scope.roles) or None,
         "since": scope.since,
         "until": scope.until,
@@ -218,8 +216,6 @@ def scope_query(scope: SearchScope, *others: str) -> str:
         parts.insert(0, _any(_quoted(f":r{role}") for role in scope.roles))
     if scope.conversation_id is not None:
         parts.insert(0, _quoted(f":c{_hash(scope.conversation_id)}"))
-    if scope.viewer is not None:
-        parts.insert(0, _quoted(f":v{_hash(scope.viewer)}"))
     if scope.user_id is not None:
         parts.insert(0, _quoted(f":u{_hash(scope.user_id)}"))
     return " & ".join(parts)
@@ -268,12 +264,11 @@ def count_found(scope: SearchScope) -> str:
         user="user_id = %(user)s",
         conversation="conversation_id = %(conversation)s",
         agent=_AGENT,
-        viewer=_VIEWED,
         roles="role = ANY(%(roles)s::text[])",
         since=_SINCE,
         until=_UNTIL,
     )
-    of_words = _conditions(scope, agent=_AGENT, viewer=_VIEWED, since=_SINCE, until=_UNTIL)
+    of_words = _conditions(scope, agent=_AGENT, since=_SINCE, until=_UNTIL)
     return f"""
 SELECT (
     SELECT count(*) FROM (
@@ -295,7 +290,6 @@ def place_of(scope: SearchScope) -> str:
         user="user_id = %(user)s",
         conversation="conversation_id = %(conversation)s",
         agent=_AGENT,
-        viewer=_VIEWED,
     )
     return f"SELECT timestamp, seq FROM $schema.messages WHERE id = %(after)s AND {condition}"
 
@@ -307,7 +301,7 @@ def list_found(scope: SearchScope, after: bool) -> str:
         scope: which messages.
         after: whether the list begins after a place, `last_timestamp` and `last_seq`.
     """
-    condition = _conditions(scope, agent=_AGENT, viewer=_VIEWED, since=_SINCE, until=_UNTIL)
+    condition = _conditions(scope, agent=_AGENT, since=_SINCE, until=_UNTIL)
     if after:
         condition += " AND (timestamp, seq) < (%(last_timestamp)s::bigint, %(last_seq)s::bigint)"
     return f"""

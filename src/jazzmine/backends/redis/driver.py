@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from enum import Enum, auto
+from functools import cache
 from inspect import signature
 from types import ModuleType
 from typing import Any
@@ -12,6 +12,7 @@ from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.extras import extra
 
 
+@cache
 def redis_driver() -> ModuleType:
     """Return redis-py.
 
@@ -20,48 +21,44 @@ def redis_driver() -> ModuleType:
     """
     with extra("redis", "working memory in Redis"):
         import redis
+        import redis.backoff
+        import redis.retry
     return redis
-
-
-class Remedy(Enum):
-    """What to do about a command that failed."""
-
-    GIVE_UP = auto()  # nothing helps: the server has refused it, or the client's credentials
-    RECONNECT = auto()  # repeat it over another connection
-    WAIT = auto()  # repeat it
 
 
 # Before Redis 7 the error of a command in a script stands within another text.
 _PASSING = re.compile(
     r"(?:^|[ -])(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|NOREPLICAS|READONLY|TRYAGAIN|UNBLOCKED) "
 )
+# How many connections a store's own client opens.
+_CONNECTIONS = 16
+
 # Each new connection selects its database; a node of a cluster has one alone.
 _NO_DATABASE = ("DB index is out of range", "SELECT is not allowed in cluster mode")
 
 
-def remedy_for(error: BaseException) -> Remedy:
-    """Say what to do about an error of redis-py or of the network."""
+@cache
+def failures() -> tuple[type[Exception], ...]:
+    """Return the errors that a command of redis-py may fail with."""
+    known = redis_driver().exceptions
+    # redis-py stumbles over the last four while nodes of a cluster change or are closed.
+    stumbles = (AttributeError, LookupError, TypeError, ValueError)
+    return (known.RedisError, known.RedisClusterException, OSError, *stumbles)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether a command that failed may succeed when it is repeated."""
     known = redis_driver().exceptions
     if isinstance(error, (known.AskError, known.AuthenticationError, known.AuthorizationError)):
-        return Remedy.GIVE_UP
-    if lacks_database(error):
-        return Remedy.GIVE_UP
-    if isinstance(error, known.MaxConnectionsError):
-        return Remedy.WAIT
-    passing = isinstance(error, (known.ClusterError, known.ReadOnlyError, known.TryAgainError))
-    if isinstance(error, known.ResponseError) and not passing and not _PASSING.search(str(error)):
-        return Remedy.GIVE_UP
-    return Remedy.RECONNECT
-
-
-def is_unknown_script(error: BaseException | None) -> bool:
-    """Whether a server does not have a script, whose text it needs then."""
-    return isinstance(error, redis_driver().exceptions.NoScriptError)
+        return False
+    if isinstance(error, (known.ClusterError, known.ReadOnlyError, known.TryAgainError)):
+        return True
+    return not isinstance(error, known.ResponseError) or bool(_PASSING.search(str(error)))
 
 
 def is_of_another_type(error: BaseException | None) -> bool:
     """Whether a command failed because a key holds another type than the command reads."""
-    return isinstance(error, redis_driver().ResponseError) and str(error).startswith("WRONGTYPE ")
+    return isinstance(error, redis_driver().ResponseError) and "WRONGTYPE " in str(error)
 
 
 def lacks_database(error: BaseException) -> bool:
@@ -84,15 +81,8 @@ def is_cluster(client: Any) -> bool:
 def settings_of(client: Any) -> dict[str, Any]:
     """Return the settings of a client's connections."""
     owner = client.nodes_manager if is_cluster(client) else client.connection_pool
-    default = signature(redis_driver().connection.AbstractConnection).parameters["socket_timeout"]
-    return {"socket_timeout": default.default, **owner.connection_kwargs}
-
-
-def max_connections(client: Any) -> int:
-    """Return how many connections a client may open, in a cluster to each node."""
-    if is_cluster(client):
-        return int(settings_of(client).get("max_connections") or 100)
-    return int(client.connection_pool.max_connections)
+    settings: dict[str, Any] = owner.connection_kwargs
+    return settings
 
 
 def address_of(client: Any) -> str:
@@ -118,12 +108,25 @@ def translated(error: BaseException, client: Any) -> Exception:
     return StoreUnavailableError(f"{where} is not available: {str(error) or 'no reply in time'}")
 
 
-def make_connections_of(pool: Any, kind: type) -> Any:
-    """Have a pool make connections that are of a class as well.
+def pauses() -> Any:
+    """Return the pauses between attempts, as redis-py takes them."""
+    return redis_driver().backoff.EqualJitterBackoff(cap=0.25, base=0.005)
 
-    Raises:
-        TypeError: the pool has an option that a connection does not know.
+
+def connection_settings(seconds: float) -> dict[str, Any]:
+    """Return the settings of the connections of a store's own client.
+
+    Args:
+        seconds: how long a server is waited for at once, in s.
     """
-    pool.connection_class = type("StoreConnection", (kind, pool.connection_class), {})
-    pool.connection_class(**pool.connection_kwargs)
-    return pool
+    return {
+        "protocol": 2,
+        "socket_timeout": seconds,
+        "socket_connect_timeout": seconds,
+        "health_check_interval": 30,
+    }
+
+
+def pool_settings(seconds: float) -> dict[str, Any]:
+    """Return those of a client for one server, and of its pool: how long a call waits for it."""
+    return {**connection_settings(seconds), "max_connections": _CONNECTIONS, "timeout": seconds}

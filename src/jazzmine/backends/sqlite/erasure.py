@@ -19,7 +19,6 @@ def erase(
     user_id: str,
     limit: int,
     newest: tuple[int, int, int],
-    everywhere: bool,
 ) -> DeletedCounts:
     """Delete about `limit` records of a user, and return how many; 0 of each if none is left.
 
@@ -28,17 +27,14 @@ def erase(
         user_id: whose records.
         limit: about how many.
         newest: the largest numbers of conversations, messages and traces to delete.
-        everywhere: whether what the user has in the conversations of others is deleted, too.
     """
-    erased = DeletedCounts()
-    if everywhere:
-        last = newest[2]
-        traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, last, limit]).rowcount
-        erased = DeletedCounts(traces=traces)
-        if traces < limit:
-            rest = limit - traces
-            deleted = _delete_messages(connection, "user_id", user_id, rest, newest[1])
-            erased = erased.plus(deleted)
+    last = newest[2]
+    traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, last, limit]).rowcount
+    erased = DeletedCounts(traces=traces)
+    if traces < limit:
+        rest = limit - traces
+        deleted = _delete_messages(connection, "user_id", user_id, rest, newest[1])
+        erased = erased.plus(deleted)
     while (rest := limit - sum(erased)) > 0:
         row = connection.execute(sql.CONVERSATION_OF_USER, [user_id, newest[0]]).fetchone()
         if row is None:

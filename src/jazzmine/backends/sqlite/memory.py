@@ -1,8 +1,6 @@
 """What is done to working memory in a database, each function in a transaction of its own.
 
-A transaction that a call gave up has either taken effect before the next one of its store, or never
-does: so nothing is written down about requests that may be repeated. A row that has expired counts
-as none.
+A row that has expired counts as none.
 """
 
 from __future__ import annotations
@@ -12,73 +10,96 @@ import time
 from typing import NamedTuple
 
 __all__ = [
-    "Holder",
     "Row",
     "conversations",
-    "conversations_of",
     "count",
-    "erase_leftovers",
-    "is_locked_by",
+    "erase_expired",
     "load",
     "lock",
     "ping",
     "renew",
     "replace",
-    "set_aside",
     "sweep",
     "unlock",
     "write",
 ]
 
-_SET_ASIDE = 7 * 24 * 3600.0
 _SWEPT_AT_ONCE = 500
 
-_HELD = "FROM working_memory_locks WHERE conversation_id = ? AND store = ? AND number <= ?"
+_IS_FREE = "(lock_token IS NULL OR lock_token = :token OR lock_expires_at <= :now)"
 
-# Nearly all that is written: it costs one statement instead of four.
-_REPLACE_UNLOCKED = """
+_IS_READ = f"""conversation_id = :id AND substr(marks, 1, 16) = :read AND expires_at > :now
+    AND {_IS_FREE}"""
+
+_UPDATE = f"""
 UPDATE working_memory
-SET user_id = ?, format = ?, expires_at = ?, sweep_after = ?, mark = ?, data = ?
-WHERE conversation_id = ? AND expires_at > ? AND mark = ?
-    AND NOT EXISTS (SELECT 1 FROM working_memory_locks WHERE conversation_id = ?)
+SET user_id = :user, format = :format, expires_at = :expires_at, sweep_after = :sweep_after,
+    marks = substr(:mark || marks, 1, 256), lock_token = NULL, data = :data
+WHERE {_IS_READ}
+"""
+
+_INSERT = """
+INSERT INTO working_memory
+    (conversation_id, user_id, format, expires_at, sweep_after, marks, data)
+VALUES (:id, :user, :format, :expires_at, :sweep_after, :mark, :data)
+ON CONFLICT (conversation_id) DO UPDATE
+SET user_id = excluded.user_id, format = excluded.format, expires_at = excluded.expires_at,
+    sweep_after = excluded.sweep_after, marks = excluded.marks, lock_token = NULL,
+    data = excluded.data
+WHERE expires_at <= :now
+"""
+
+_REPLACE = f"""
+UPDATE working_memory
+SET format = :format, marks = substr(:mark || marks, 1, 256), data = :data WHERE {_IS_READ}
+"""
+
+_LOCK = f"""
+UPDATE working_memory
+SET lock_token = :token, lock_holder = :holder,
+    lock_taken_at = CASE WHEN :renews THEN lock_taken_at ELSE :now END,
+    lock_expires_at = :now + :seconds, expires_at = :expires_at, sweep_after = :sweep_after
+WHERE conversation_id = :id AND expires_at > :now AND {_IS_FREE}
+    AND (lock_token = :token OR NOT :renews)
 """
 
 
 class Row(NamedTuple):
-    """What is stored for a conversation."""
+    """What is stored for a conversation.
 
-    mark: str = ""
+    Attributes:
+        holder: who else holds its lock; None for nobody.
+        held_for: since when, in s.
+    """
+
+    marks: str = ""
     data: bytes | None = None
     user_id: str | None = None
+    holder: str | None = None
+    held_for: float = 0.0
 
 
-class Holder(NamedTuple):
-    """Who holds a conversation's lock, and for how long already, in s."""
-
-    holder: str
-    held_for: float
-
-
-def load(connection: sqlite3.Connection, conversation_id: str) -> Row:
-    """Return what is stored for a conversation."""
+def load(connection: sqlite3.Connection, conversation_id: str, token: str = "") -> Row:
+    """Return what is stored for a conversation, and who else than a token holds its lock."""
+    now = time.time()
     row = connection.execute(
-        "SELECT mark, data, user_id FROM working_memory"
-        " WHERE conversation_id = ? AND expires_at > ?",
-        [conversation_id, time.time()],
+        f"SELECT marks, data, user_id, CASE WHEN NOT {_IS_FREE} THEN lock_holder END, lock_taken_at"
+        " FROM working_memory WHERE conversation_id = :id AND expires_at > :now",
+        {"id": conversation_id, "token": token, "now": now},
     ).fetchone()
     if row is None:
         return Row()
-    mark, data, user_id = row
-    return Row(_text(mark), data, None if user_id is None else _text(user_id))
+    marks, data, user_id, holder, taken_at = row
+    held_for = max(0.0, now - taken_at) if holder is not None else 0.0
+    return Row(_text(marks), data, _text_or_none(user_id), _text_or_none(holder), held_for)
 
 
 def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> Row:
     """Return what is stored, whose time to live starts anew."""
-    now = time.time()
     connection.execute(
-        "UPDATE working_memory SET expires_at = ?, sweep_after = ?"
-        " WHERE conversation_id = ? AND expires_at > ? AND data IS NOT NULL",
-        [now + ttl, _full_hour(now + ttl), conversation_id, now],
+        "UPDATE working_memory SET expires_at = :expires_at, sweep_after = :sweep_after"
+        " WHERE conversation_id = :id AND expires_at > :now",
+        {"id": conversation_id, **_times(ttl)},
     )
     return load(connection, conversation_id)
 
@@ -86,184 +107,105 @@ def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> R
 def write(
     connection: sqlite3.Connection,
     conversation_id: str,
-    store: str,
     read_mark: str,
-    row: Row,
-    format_number: int | None,
+    mark: str,
+    token: str,
+    state: tuple[bytes, str, int] | None,
     ttl: float,
-) -> Holder | Row | None:
-    """Write a state, or a tombstone, if what is stored has the mark that was read.
-
-    The lock of the same store is released.
+) -> Row | None:
+    """Write a state, or delete it, if what is stored has the mark that was read.
 
     Args:
-        row: what is written.
+        mark: that of the save.
+        token: the lock that the save holds and releases; "" without one.
+        state: the data, the user and the format of what is written; None to delete.
         ttl: how long it is kept, in s.
 
     Returns:
-        None if it was written, or else who holds the lock, or what is stored.
+        None if it was written, or else what is stored.
     """
-    now = time.time()
-    sweep_after = now + ttl if row.data is None else _full_hour(now + ttl)
-    values = [row.user_id, format_number, now + ttl, sweep_after, row.mark, row.data]
-    if read_mark:
-        about = [conversation_id, now, read_mark, conversation_id]
-        if connection.execute(_REPLACE_UNLOCKED, [*values, *about]).rowcount:
-            return None
-    locked = _locked(connection, conversation_id, store)
-    if locked is not None:
-        return locked
-    stored = load(connection, conversation_id)
-    if stored.mark != read_mark:
-        return stored
-    connection.execute(
-        "DELETE FROM working_memory_locks WHERE conversation_id = ?", [conversation_id]
-    )
-    connection.execute(
-        "INSERT OR REPLACE INTO working_memory"
-        " (user_id, format, expires_at, sweep_after, mark, data, conversation_id)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [*values, conversation_id],
-    )
-    return None
+    values = {"id": conversation_id, "read": read_mark, "mark": mark, "token": token, **_times(ttl)}
+    if state is None:
+        statement = f"DELETE FROM working_memory WHERE {_IS_READ}"
+    else:
+        values |= dict(zip(("data", "user", "format"), state, strict=True))
+        statement = _UPDATE if read_mark else _INSERT
+    if connection.execute(statement, values).rowcount:
+        return None
+    return load(connection, conversation_id, token)
 
 
 def lock(
     connection: sqlite3.Connection,
     conversation_id: str,
-    store: str,
-    number: int,
+    token: str,
     holder: str,
     seconds: float,
     renews: bool,
-) -> Holder | Row:
-    """Take a lock where there is a state, or let one last longer that was not released.
+    ttl: float,
+) -> Row:
+    """Take a lock where there is a state, or let one last longer that is held still.
 
     Returns:
-        what is stored, or who else holds the lock.
+        what is stored, and who else holds the lock.
     """
-    locked = _locked(connection, conversation_id, store)
-    if locked is not None:
-        return locked
-    stored, now = load(connection, conversation_id), time.time()
-    if renews:
-        connection.execute(
-            "UPDATE working_memory_locks SET renewed_at = ?, expires_at = ?"
-            " WHERE conversation_id = ? AND store = ? AND number = ?",
-            [now, now + seconds, conversation_id, store, number],
-        )
-    elif stored.data is not None:
-        connection.execute(
-            "INSERT OR REPLACE INTO working_memory_locks VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [conversation_id, store, number, holder, now, now, now + seconds],
-        )
-    return stored
+    values = {"id": conversation_id, "token": token, "holder": holder, "renews": renews}
+    connection.execute(_LOCK, {**values, "seconds": seconds, **_times(ttl)})
+    return load(connection, conversation_id, token)
 
 
-def unlock(connection: sqlite3.Connection, conversation_id: str, store: str, number: int) -> None:
-    """Release the lock of a store if it has this number or a lower one."""
-    connection.execute(f"DELETE {_HELD}", [conversation_id, store, number])
-
-
-def is_locked_by(
-    connection: sqlite3.Connection, conversation_id: str, store: str, number: int
-) -> bool:
-    """Return whether a store has a lock with this number or a lower one, expired or not."""
-    row = connection.execute(f"SELECT 1 {_HELD}", [conversation_id, store, number]).fetchone()
-    return row is not None
-
-
-def _locked(connection: sqlite3.Connection, conversation_id: str, store: str) -> Holder | None:
-    """Return who else holds the lock."""
-    now = time.time()
-    row = connection.execute(
-        "SELECT holder, taken_at, renewed_at, expires_at FROM working_memory_locks"
-        " WHERE conversation_id = ? AND store <> ? AND expires_at > ?",
-        [conversation_id, store, now],
-    ).fetchone()
-    if row is None:
-        return None
-    holder, taken_at, renewed_at, expires_at = row
-    if renewed_at > now:  # the clock was set back: the lock keeps the time that it had left
-        expires_at -= renewed_at - now
-        connection.execute(
-            "UPDATE working_memory_locks SET renewed_at = ?, expires_at = ?"
-            " WHERE conversation_id = ?",
-            [now, expires_at, conversation_id],
-        )
-    return Holder(holder, max(0.0, now - taken_at))
-
-
-def set_aside(connection: sqlite3.Connection, conversation_id: str, mark: str) -> None:
-    """Move a state that cannot be read away, unless it is another one by now."""
-    moved = connection.execute(
-        """
-        INSERT OR REPLACE INTO working_memory_corrupt
-        SELECT conversation_id, user_id, ?, data FROM working_memory
-        WHERE conversation_id = ? AND mark = ? AND data IS NOT NULL
-        """,
-        [time.time() + _SET_ASIDE, conversation_id, mark],
-    )
-    if moved.rowcount:
-        connection.execute(
-            "DELETE FROM working_memory WHERE conversation_id = ?", [conversation_id]
-        )
-
-
-def conversations_of(connection: sqlite3.Connection, user_id: str) -> list[tuple[str, int]]:
-    """Return the conversations of a user's states; with each, 1 if it was set aside, else 0."""
-    found = connection.execute(
-        """
-        SELECT conversation_id, 0 FROM working_memory WHERE user_id = :user AND expires_at > :now
-        UNION ALL
-        SELECT conversation_id, 1 FROM working_memory_corrupt
-        WHERE user_id = :user AND expires_at > :now
-        """,
-        {"user": user_id, "now": time.time()},
-    )
-    return [(_text(row[0]), row[1]) for row in found]
-
-
-def erase_leftovers(connection: sqlite3.Connection, user_id: str) -> None:
-    """Delete a user's states that were set aside, and those that have expired."""
-    connection.execute("DELETE FROM working_memory_corrupt WHERE user_id = ?", [user_id])
+def unlock(connection: sqlite3.Connection, conversation_id: str, token: str) -> None:
+    """Release the lock if it is held with this token."""
     connection.execute(
-        "DELETE FROM working_memory WHERE user_id = ? AND expires_at <= ?", [user_id, time.time()]
+        "UPDATE working_memory SET lock_token = NULL WHERE conversation_id = ? AND lock_token = ?",
+        [conversation_id, token],
     )
-
-
-def conversations(connection: sqlite3.Connection) -> list[str]:
-    """Return the conversations that have a state."""
-    found = connection.execute(
-        "SELECT conversation_id FROM working_memory WHERE data IS NOT NULL AND expires_at > ?",
-        [time.time()],
-    )
-    return [_text(row[0]) for row in found]
 
 
 def replace(
     connection: sqlite3.Connection,
     conversation_id: str,
-    read: Row,
+    read_mark: str,
+    mark: str,
     data: bytes,
     format_number: int,
 ) -> bool:
-    """Store another form of the state that was read, if it is still there; return whether."""
-    changed = connection.execute(
-        "UPDATE working_memory SET data = ?, format = ?"
-        " WHERE conversation_id = ? AND mark = ? AND data = ? AND expires_at > ?",
-        [data, format_number, conversation_id, read.mark, read.data, time.time()],
+    """Store another form of the state that was read, if it is there still; return whether."""
+    values = {
+        "id": conversation_id,
+        "read": read_mark,
+        "mark": mark,
+        "token": "",
+        "data": data,
+        "format": format_number,
+        "now": time.time(),
+    }
+    return connection.execute(_REPLACE, values).rowcount > 0
+
+
+def conversations(connection: sqlite3.Connection, user_id: str | None) -> list[str]:
+    """Return the conversations that have a state, all of them or those of a user."""
+    found = connection.execute(
+        "SELECT conversation_id FROM working_memory WHERE expires_at > :now"
+        + ("" if user_id is None else " AND user_id = :user"),
+        {"user": user_id, "now": time.time()},
     )
-    return changed.rowcount > 0
+    return [_text(row[0]) for row in found]
 
 
 def count(connection: sqlite3.Connection) -> int:
     """Return how many conversations have a state."""
     found = connection.execute(
-        "SELECT count(*) FROM working_memory WHERE data IS NOT NULL AND expires_at > ?",
-        [time.time()],
+        "SELECT count(*) FROM working_memory WHERE expires_at > ?", [time.time()]
     )
     return int(found.fetchone()[0])
+
+
+def erase_expired(connection: sqlite3.Connection, user_id: str) -> None:
+    """Delete a user's states that have expired."""
+    connection.execute(
+        "DELETE FROM working_memory WHERE user_id = ? AND expires_at <= ?", [user_id, time.time()]
+    )
 
 
 def ping(connection: sqlite3.Connection) -> None:
@@ -273,16 +215,23 @@ def ping(connection: sqlite3.Connection) -> None:
 
 def sweep(connection: sqlite3.Connection) -> bool:
     """Delete some of what has expired; return whether there may be more."""
-    now, deleted = time.time(), 0
-    for table, due in (
-        ("working_memory", "sweep_after < ? AND expires_at < ?"),
-        ("working_memory_locks", "expires_at < ? AND expires_at < ?"),
-        ("working_memory_corrupt", "expires_at < ? AND expires_at < ?"),
-    ):
-        chosen = f"SELECT conversation_id FROM {table} WHERE {due} LIMIT {_SWEPT_AT_ONCE}"
-        statement = f"DELETE FROM {table} WHERE conversation_id IN ({chosen})"
-        deleted = max(deleted, connection.execute(statement, [now, now]).rowcount)
-    return deleted == _SWEPT_AT_ONCE
+    now = time.time()
+    deleted = connection.execute(
+        "DELETE FROM working_memory WHERE conversation_id IN (SELECT conversation_id"
+        " FROM working_memory WHERE sweep_after < ? AND expires_at < ? LIMIT ?)",
+        [now, now, _SWEPT_AT_ONCE],
+    )
+    return deleted.rowcount == _SWEPT_AT_ONCE
+
+
+def _times(ttl: float) -> dict[str, float]:
+    """Return the time, when a state expires, and when it is swept.
+
+    Most saves leave the last one, which has an index, as it is: it is a full hour.
+    """
+    now = time.time()
+    full_hour = int(min(now + ttl, 1e15) // 3600 + 1) * 3600
+    return {"now": now, "expires_at": now + ttl, "sweep_after": full_hour}
 
 
 def _text(value: str | bytes) -> str:
@@ -290,6 +239,5 @@ def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else str(value, "utf-8")
 
 
-# Most saves leave this column, which has an index, as it is.
-def _full_hour(moment: float) -> int:
-    return int(min(moment, 1e15) // 3600 + 1) * 3600
+def _text_or_none(value: str | bytes | None) -> str | None:
+    return None if value is None else _text(value)

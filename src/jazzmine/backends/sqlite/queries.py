@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 
 from jazzmine.backends.sqlite import statements as sql
-from jazzmine.backends.sqlite.scope import AnyConnection
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import FlaggedShown
 from jazzmine.records.rows import Row
@@ -63,7 +63,7 @@ class TooLarge(Exception):
     """A read has met so much data that another thread should read it."""
 
 
-def row(statement: str, key: str, connection: AnyConnection, size: int) -> Row | None:
+def row(statement: str, key: str, connection: sqlite3.Connection, size: int) -> Row | None:
     """Return the row of a key."""
     found: Row | None = connection.execute(statement, [key]).fetchone()
     return found
@@ -72,7 +72,7 @@ def row(statement: str, key: str, connection: AnyConnection, size: int) -> Row |
 def within(
     query: Callable[..., Iterable[Row]],
     arguments: Sequence[object],
-    connection: AnyConnection,
+    connection: sqlite3.Connection,
     size: int,
 ) -> list[Row]:
     """Return the rows of a query, whose bodies have up to `size` bytes together.
@@ -95,7 +95,7 @@ def limit_of(count: int | None) -> int:
 
 
 def page(
-    connection: AnyConnection,
+    connection: sqlite3.Connection,
     listing: sql.Listing,
     parameters: Sequence[object],
     limit: int | None,
@@ -121,12 +121,14 @@ def page(
     return connection.execute(listing.next, [*parameters, *cursor, limit_of(limit)])
 
 
-def rows(connection: AnyConnection, statement: str, parameters: Sequence[object]) -> Iterable[Row]:
+def rows(
+    connection: sqlite3.Connection, statement: str, parameters: Sequence[object]
+) -> Iterable[Row]:
     """Return the rows of a statement."""
     return connection.execute(statement, parameters)
 
 
-def messages_by_ids(connection: AnyConnection, message_ids: Sequence[str]) -> list[Row]:
+def messages_by_ids(connection: sqlite3.Connection, message_ids: Sequence[str]) -> list[Row]:
     """Return the rows of those messages that are stored, in the order of the ids."""
     found: dict[str, Row] = {}
     for first in range(0, len(message_ids), _IDS_AT_ONCE):
@@ -140,7 +142,9 @@ def messages_by_ids(connection: AnyConnection, message_ids: Sequence[str]) -> li
     return [row for row in wanted if row is not None]
 
 
-def count_messages(connection: AnyConnection, conversation_ids: Sequence[str]) -> dict[str, int]:
+def count_messages(
+    connection: sqlite3.Connection, conversation_ids: Sequence[str]
+) -> dict[str, int]:
     """Return how many messages some conversations have."""
     return {
         conversation_id: connection.execute(sql.MESSAGE_COUNT, [conversation_id]).fetchone()[0]

@@ -12,7 +12,6 @@ from jazzmine.backends.sqlite.search import (
     conversation_token,
     role_token,
     user_token,
-    viewer_token,
 )
 from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
@@ -82,7 +81,7 @@ def count_found(
 ) -> Counts:
     """Count the messages of a scope, and those of them that have each clause."""
     in_scope = _scope_tokens(scope)
-    if scope.roles or scope.viewer is not None:
+    if scope.roles:
         total = _count(connection, _joined("AND", in_scope), scope, MOST_MESSAGES_COUNTED)
     else:
         source = _messages(scope)
@@ -178,12 +177,11 @@ def _messages(scope: SearchScope) -> _Source:
         f"{'+' * by_conversation}messages.user_id = ?": scope.user_id,
         "messages.conversation_id = ?": scope.conversation_id,
         "conversations.agent_id = ?": scope.agent_id,
-        "conversations.user_id = ?": scope.viewer,
         "messages.timestamp >= ?": scope.since,
         "messages.timestamp < ?": scope.until,
     }
     tables = "stored_messages AS messages"
-    if scope.agent_id is not None or scope.viewer is not None:
+    if scope.agent_id is not None:
         tables += """ CROSS JOIN stored_conversations AS conversations
             ON conversations.id = messages.conversation_id"""
     return _where(f"FROM {tables} WHERE true", limits)
@@ -200,8 +198,6 @@ def _scope_tokens(scope: SearchScope) -> list[_Match]:
         tokens.append(_word(user_token(scope.user_id)))
     if scope.conversation_id is not None:
         tokens.append(_word(conversation_token(scope.conversation_id)))
-    if scope.viewer is not None:
-        tokens.append(_word(viewer_token(scope.viewer)))
     if scope.roles:
         tokens.append(_joined("OR", [_word(role_token(role)) for role in scope.roles]))
     return tokens

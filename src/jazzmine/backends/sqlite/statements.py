@@ -37,6 +37,7 @@ __all__ = [
     "NEWEST_SEQUENCES",
     "NEXT_MESSAGES",
     "OLD_CONVERSATIONS",
+    "OLD_CONVERSATIONS_OF_USER",
     "PING",
     "RAISE_LAST_UPDATED",
     "STORED",
@@ -219,15 +220,16 @@ DELETE_SOME_MESSAGES = {owner: _delete_some(owner) for owner in ("user_id", "con
 
 # The conversations are chosen from the index alone, and their rows are not read.
 _LATER_MESSAGE = "SELECT 1 FROM stored_messages WHERE conversation_id = {} AND timestamp >= ?"
-OLD_CONVERSATIONS = f"""
+_OLD = f"""
 SELECT id, body, last_updated_at, seq FROM stored_conversations WHERE seq IN (
     SELECT seq FROM stored_conversations AS old
-    WHERE last_updated_at < ? AND (last_updated_at, seq) > (?, ?)
-    AND (? IS NULL OR user_id = ?) AND NOT EXISTS (
+    WHERE last_updated_at < ? AND (last_updated_at, seq) > (?, ?) {{of_user}} AND NOT EXISTS (
         {_LATER_MESSAGE.format("(SELECT id FROM stored_conversations WHERE seq = old.seq)")})
     ORDER BY last_updated_at, seq LIMIT ?)
 ORDER BY last_updated_at, seq
 """
+OLD_CONVERSATIONS = _OLD.format(of_user="")
+OLD_CONVERSATIONS_OF_USER = _OLD.format(of_user="AND user_id = ?")
 IS_OLD = f"""
 SELECT body FROM stored_conversations AS old WHERE id = ? AND last_updated_at < ?
 AND NOT EXISTS ({_LATER_MESSAGE.format("old.id")})

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import sqlite3
 from datetime import date, timedelta
 from typing import Any
 
 from jazzmine.backends.sqlite.queries import limit_of
-from jazzmine.backends.sqlite.scope import AnyConnection
 from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -31,15 +30,10 @@ _CONDITIONS = {
 }
 
 
-def _where(
-    where: TraceFilter, conversation_ids: Sequence[str] | None = None
-) -> tuple[str, list[Any]]:
+def _where(where: TraceFilter) -> tuple[str, list[Any]]:
     """Return the conditions of a filter in SQL and their parameters."""
     conditions: list[str] = []
     parameters: list[Any] = []
-    if conversation_ids is not None:
-        conditions.append(f"conversation_id IN ({', '.join('?' * len(conversation_ids))})")
-        parameters += conversation_ids
     if where.has_errors is not None:
         conditions.append("has_errors" if where.has_errors else "NOT has_errors")
     for name, condition in _CONDITIONS.items():
@@ -51,7 +45,7 @@ def _where(
 
 
 def find_traces(
-    connection: AnyConnection, where: TraceFilter, limit: int, after: str | None
+    connection: sqlite3.Connection, where: TraceFilter, limit: int, after: str | None
 ) -> list[Row]:
     """Return a page of the traces that match, newest first.
 
@@ -140,13 +134,10 @@ FROM ranked GROUP BY key
 
 
 def summarize(
-    connection: AnyConnection,
-    where: TraceFilter,
-    by: UsageKey,
-    conversation_ids: Sequence[str] | None = None,
+    connection: sqlite3.Connection, where: TraceFilter, by: UsageKey
 ) -> list[UsageSummary]:
     """Sum up the traces that match in groups, sorted by descending tokens, then by key."""
-    condition, parameters = _where(where, conversation_ids)
+    condition, parameters = _where(where)
     if by == "model":
         key, matching, turns = _MODEL, _CALLS, _OF_CALLS
     else:

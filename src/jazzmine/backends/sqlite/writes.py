@@ -8,7 +8,6 @@ from typing import Any
 
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite.rows import conversation_values, message_values, trace_values
-from jazzmine.backends.sqlite.scope import View, require_storable
 from jazzmine.errors import IntegrityError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.hook_arguments import Turn
@@ -19,16 +18,13 @@ from jazzmine.records.traces import TurnTrace
 __all__ = ["create", "move_user", "put", "put_conversation", "put_messages", "put_trace", "rewrite"]
 
 
-def put(connection: sqlite3.Connection, turn: Turn, viewer: str | None) -> None:
+def put(connection: sqlite3.Connection, turn: Turn) -> None:
     """Store some records; raises as the functions below.
 
     Args:
         connection: in a transaction.
         turn: the records.
-        viewer: the only user into whose conversations they may go, or None.
     """
-    if viewer is not None:
-        require_storable(View(connection, viewer), turn)
     if turn.conversation is not None:
         put_conversation(connection, turn.conversation)
     put_messages(connection, turn.messages)

@@ -1,23 +1,27 @@
--- Take a conversation's lock, or let it last longer, and read the state under it.
+-- Take a conversation's lock, let it last longer or release it, and read the state under it.
 --
--- Invariant: only one store holds the lock. A number that was reached before (a save released the
--- lock, or it was taken back) gets no lock, however late its request arrives.
+-- Invariant: one token holds the lock, and only where a state is stored. What is renewed or
+-- released is held with the token still.
 --
--- ARGV: store, number, how long the lock lasts from now on (ms), holder, 'absent' to lock also
--- where there is no state.
--- Returns who else holds the lock, or what is stored.
-local store, number = ARGV[1], tonumber(ARGV[2])
-local locked = locked_by_another(store)
-if locked then
-    return locked
-end
-local absent = ARGV[5] ~= 'absent' and redis.call('EXISTS', MEMORY) == 0
-if not absent and last_number() < number then
-    local _, held, since = lock_parts()
-    if held ~= number then
-        since = now()
+-- ARGV: token ('' leaves the lock as it is), how long it lasts from now on (ms; 0 releases it),
+-- holder, '1' to renew it, and how long the state is kept from now on (ms).
+-- Returns what is stored, and who else holds the lock.
+local token, lasts, ttl = ARGV[1], ARGV[2], ARGV[5]
+if token ~= '' then
+    local holder, held_for = other_holder(token)
+    if holder then
+        return stored(holder, held_for)
     end
-    local lock = store .. '.' .. ARGV[2] .. ' ' .. string.format('%.0f', since) .. ' ' .. ARGV[4]
-    redis.call('SET', LOCK, lock, 'PX', ARGV[3])
+    if lasts == '0' then
+        redis.call('DEL', LOCK)
+        return stored(false, false)
+    end
+    if ARGV[4] == '1' then
+        redis.call('PEXPIRE', LOCK, lasts)
+    elseif redis.call('EXISTS', STATE) == 1 then
+        local lock = token .. ' ' .. string.format('%.0f', now()) .. ' ' .. ARGV[3]
+        redis.call('SET', LOCK, lock, 'PX', lasts)
+    end
 end
-return stored()
+redis.call('PEXPIRE', STATE, ttl)
+return stored(false, false)

@@ -1,33 +1,27 @@
 -- Write a conversation's state, or delete it, if what is stored has the mark that was read.
 --
--- Invariant: a request is done at most once: the step that writes keeps its number, and a number
--- that was reached before does nothing. Beside another store's lock nobody writes.
+-- Invariant: what a caller has not read is never replaced, and beside another token's lock nobody
+-- writes. The marks of the last 16 saves tell a save that is sent again that it was done.
 --
--- ARGV: store, number, mark that was read, how long the number is kept (ms); and, unless the state
--- is deleted: how long it is kept (ms), JSON, user, format.
--- Returns 'written' (now or before), who holds the lock, or what is stored instead.
-local store, number, read, kept = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-if last_number() >= number then
-    return {'written'}
+-- ARGV: mark that was read, mark of the save, token of its lock; and, unless the state is deleted:
+-- how long it is kept (ms; '' as long as before), data, user, format.
+-- Returns 1 if it has written, or else what is stored, and who holds the lock.
+local read, mark, token, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local holder, held_for = other_holder(token)
+local marks = stored_marks()
+if holder or string.sub(marks, 1, 16) ~= read then
+    return stored(holder, held_for)
 end
-local locked = locked_by_another(store)
-if locked then
-    return locked
+if not ttl then
+    redis.call('DEL', LOCK, STATE)
+    return 1
 end
--- What jazzmine 0.1 wrote stands in a key of its own, which counts where there is nothing else.
-local mark_now = stored_mark()
-if mark_now ~= read and not (read == '0.1.42' and mark_now == '') then
-    return stored()
+marks = string.sub(mark .. marks, 1, 256)
+redis.call('HSET', STATE, 'marks', marks, 'data', ARGV[5], 'user', ARGV[6], 'format', ARGV[7])
+if ttl ~= '' then
+    redis.call('PEXPIRE', STATE, ttl)
 end
-local mark = store .. '.' .. ARGV[2]
-if ARGV[5] then
-    redis.call('HSET', MEMORY, 'data', ARGV[6], 'mark', mark, 'user', ARGV[7], 'format', ARGV[8])
-    redis.call('PEXPIRE', MEMORY, ARGV[5])
-    redis.call('DEL', LOCK, DELETED)
-else
-    -- First what needs no memory: a server whose memory is full refuses a script otherwise.
-    redis.call('DEL', LOCK, MEMORY)
-    redis.call('SET', DELETED, mark, 'PX', kept)
+if token ~= '' then
+    redis.call('DEL', LOCK)
 end
-redis.call('SET', LAST, ARGV[2], 'PX', kept)
-return {'written'}
+return 1

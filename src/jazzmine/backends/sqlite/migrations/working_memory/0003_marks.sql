@@ -1,0 +1,29 @@
+-- The states, each with the marks of its last 16 saves, the newest first, and with the lock of a
+-- `locked` block. Version 1.2 had a table of locks, tombstones, and a table of states that could not
+-- be read. Times are in seconds since 1970; `sweep_after` is a full hour, so that its index is
+-- rarely written.
+
+DROP TABLE working_memory_corrupt;
+DROP TABLE working_memory_locks;
+ALTER TABLE working_memory RENAME TO working_memory_before;
+
+CREATE TABLE working_memory (
+    conversation_id TEXT    PRIMARY KEY,
+    user_id         TEXT,
+    format          INTEGER NOT NULL,
+    expires_at      REAL    NOT NULL,
+    sweep_after     INTEGER NOT NULL,
+    marks           TEXT    NOT NULL,
+    lock_token      TEXT,
+    lock_holder     TEXT,
+    lock_taken_at   REAL,
+    lock_expires_at REAL,
+    data            BLOB    NOT NULL
+);
+INSERT INTO working_memory
+SELECT conversation_id, user_id, format, expires_at, sweep_after, lower(hex(randomblob(8))),
+    NULL, NULL, NULL, NULL, data
+FROM working_memory_before WHERE data IS NOT NULL;
+DROP TABLE working_memory_before;
+CREATE INDEX idx_wm_sweep ON working_memory (sweep_after);
+CREATE INDEX idx_wm_user ON working_memory (user_id) WHERE user_id IS NOT NULL;

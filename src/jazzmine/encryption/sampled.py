@@ -1,0 +1,51 @@
+"""Refuse a key that is another one than the key with its id that has encrypted a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from jazzmine.encryption.keyring import Keyring
+from jazzmine.errors import ConfigurationError, DecryptionError
+
+__all__ = ["SAMPLED", "require_right_keys"]
+
+#: How many records of a kind are looked at.
+SAMPLED = 20
+
+
+def require_right_keys(
+    keyring: Keyring,
+    rows: Iterable[Sequence[Any]],
+    key_id: Callable[[Any], str | None],
+    read: Callable[[Any], object],
+) -> None:
+    """Raise unless each key opens at least one of the rows that a key with its id has encrypted.
+
+    Args:
+        keyring: the keys.
+        rows: some rows of the store.
+        key_id: returns the id of the key of a row; None if it is plain.
+        read: decrypts a row.
+
+    Raises:
+        ConfigurationError: a key opens none of them.
+    """
+    right: set[str] = set()
+    wrong: set[str] = set()
+    for row in rows:
+        try:
+            used = key_id(row)
+            if used in keyring.ids and used not in right:
+                wrong.add(used)
+                read(row)
+                right.add(used)
+        except (DecryptionError, ValidationError):
+            continue
+    if refused := sorted(wrong - right):
+        raise ConfigurationError(
+            f"the key {refused[0]!r} opens nothing of the newest that a key with this id has"
+            " encrypted in this store: it is another key with that id, or the records were changed"
+        )

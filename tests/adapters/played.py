@@ -1,0 +1,308 @@
+"""One scripted agent in each framework, for what holds for all adapters.
+
+Each is asked a question, calls the tool `weather`, which gets its answer, and answers: two calls of
+a model with 15 tokens each (12 of Claude's, whose transcript is written here).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from jazzmine.adapters._items import text_of
+from jazzmine.sync import MessageStore
+from jazzmine.sync.long_term_memory import LongTermMemoryStore
+
+__all__ = ["PLAYED", "Played", "played"]
+
+
+class Played:
+    """An agent with a session, whose runs are recorded.
+
+    Args:
+        store: an open message store.
+        items: an open long-term memory.
+
+    Attributes:
+        conversation_id: the conversation of the session.
+        on_call: called when the tool is called.
+    """
+
+    conversation_id = "s1"
+    #: Whether the framework loads what the store's conversation holds.
+    loads_conversation = True
+
+    def __init__(self, store: MessageStore, items: LongTermMemoryStore) -> None:
+        self.store, self.items = store, items
+        self.on_call: Callable[[], object] = lambda: None
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Make what is made once."""
+
+    async def run(self, text: str) -> None:
+        """Run one turn, which a new process might begin."""
+        raise NotImplementedError
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+        """Return what the framework loads: ("call" or "answer", its id), or ("said", its text)."""
+        raise NotImplementedError
+
+
+class OpenAIAgents(Played):
+    async def run(self, text: str) -> None:
+        from agents import Runner
+
+        from tests.adapters.openai_agents_program import agent
+        from tests.adapters.openai_agents_sessions import session_of
+
+        session, (guide, _) = session_of(self.store), agent(lambda: self.on_call())
+        async with session.recorder() as hooks:
+            await Runner.run(guide, text, session=session, hooks=hooks)
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+        from tests.adapters.openai_agents_sessions import session_of
+
+        kinds = {"function_call": "call", "function_call_output": "answer"}
+        items = await session_of(self.store, conversation_id or self.conversation_id).get_items()
+        return [
+            (kinds.get(item.get("type"), "said"), item.get("call_id") or text_of(item["content"]))
+            for item in items
+        ]
+
+
+class AgentFramework(Played):
+    conversation_id = "s1/jazzmine"
+
+    def prepare(self) -> None:
+        from jazzmine.adapters.agent_framework import JazzmineHistoryProvider
+
+        self.provider = JazzmineHistoryProvider(self.store, user_id="u1", agent_id="a1")
+
+    async def run(self, text: str) -> None:
+        from agent_framework import AgentSession
+
+        from tests.adapters.agent_framework_program import agent
+
+        guide, self.client = agent(
+            self.provider, on_call=lambda: self.on_call(), middleware=self.provider.recorder()
+        )
+        await guide.run(text, session=AgentSession(session_id="s1"))
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+        name = (conversation_id or self.conversation_id).partition("/")[0]
+        kinds = {"function_call": "call", "function_result": "answer"}
+        return [
+            (kinds.get(content.type, "said"), content.call_id or content.text)
+            for message in await self.provider.get_messages(name)
+            for content in message.contents
+        ]
+
+
+class PydanticAI(Played):
+    conversation_id = "c1"
+
+    def prepare(self) -> None:
+        from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
+
+        self.conversations = JazzmineConversationStore(self.store, agent_id="a1", user_id="u1")
+
+    async def run(self, text: str) -> None:
+        from pydantic_ai.conversation import Conversation
+
+        from tests.adapters.pydantic_ai_program import agent
+
+        name = self.conversation_id
+        conversation = await self.conversations.load(name) or Conversation(conversation_id=name)
+        guide = agent(on_call=lambda: self.on_call(), capabilities=[self.conversations.recorder()])
+        await self.conversations.save(await guide.run(text, conversation=conversation))
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+        kinds = {"tool-call": "call", "tool-return": "answer"}
+        found = await self.conversations.load(conversation_id or self.conversation_id)
+        return [
+            (kinds[part.part_kind], getattr(part, "tool_call_id", ""))
+            if part.part_kind in kinds
+            else ("said", str(part.content))
+            for message in (found.messages if found else [])
+            for part in message.parts
+        ]
+
+
+class Strands(Played):
+    conversation_id = "s1/guide"
+
+    def prepare(self) -> None:
+        from jazzmine.adapters.strands import JazzmineSessionRepository
+
+        self.repository = JazzmineSessionRepository(self.store, user_id="u1", agent_id="a1")
+
+    def _agent(self, conversation_id: str | None = None) -> Any:
+        from strands import tool
+
+        from tests.adapters.strands_program import agent
+
+        @tool(name="weather")
+        def weather(city: str) -> str:
+            """Tell the weather.
+
+            Args:
+                city: where
+            """
+            self.on_call()
+            return f"rain in {city}"
+
+        recorder = self.repository.recorder("s1")
+        session_id = (conversation_id or self.conversation_id).partition("/")[0]
+        return agent(self.repository, session_id, tools=[weather], hooks=[recorder])[0]
+
+    async def run(self, text: str) -> None:
+        await self._agent().invoke_async(text)
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+        return [
+            ("call", block["toolUse"]["toolUseId"])
+            if "toolUse" in block
+            else ("answer", block["toolResult"]["toolUseId"])
+            if "toolResult" in block
+            else ("said", block["text"])
+            for message in self._agent(conversation_id).messages
+            for block in message["content"]
+        ]
+
+
+class GoogleADK(Played):
+    conversation_id = "a1/u1/s1"
+
+    def prepare(self) -> None:
+        from jazzmine.adapters.google_adk import JazzmineSessionService
+
+        self.service = JazzmineSessionService(self.store, self.items)
+
+    async def run(self, text: str) -> None:
+        from tests.adapters.google_adk_program import PLACE, ScriptedModel, run, runner
+
+        def weather(city: str) -> str:
+            """Return the weather of a city."""
+            self.on_call()
+            return f"rain in {city}"
+
+        if await self.service.get_session(**PLACE) is None:
+            await self.service.create_session(**PLACE)
+        await run(runner(self.service, ScriptedModel(), weather), text)
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+        session_id = (conversation_id or self.conversation_id).rpartition("/")[2]
+        session = await self.service.get_session(app_name="a1", user_id="u1", session_id=session_id)
+        return [
+            ("call", part.function_call.id)
+            if part.function_call
+            else ("answer", part.function_response.id)
+            if part.function_response
+            else ("said", part.text)
+            for event in (session.events if session else [])
+            for part in (event.content.parts if event.content else None) or []
+        ]
+
+
+class LangGraph(Played):
+    conversation_id = "t1"
+    loads_conversation = False
+
+    def prepare(self) -> None:
+        from jazzmine.adapters.langgraph import JazzmineSaver
+
+        self.saver = JazzmineSaver(self.items, messages=self.store, agent_id="a1")
+
+    def _graph(self) -> Any:
+        from tests.adapters.langgraph_agent import agent
+
+        return agent(self.saver, lambda: self.on_call())
+
+    async def run(self, text: str) -> None:
+        from tests.adapters.langgraph_agent import question, settings
+
+        await asyncio.to_thread(self._graph().invoke, question(text), settings(), durability="sync")
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+        from tests.adapters.langgraph_agent import settings
+
+        state = await asyncio.to_thread(self._graph().get_state, settings())
+        found: list[tuple[str, str]] = []
+        for message in state.values.get("messages", []):
+            if message.type == "tool":
+                found.append(("answer", message.tool_call_id))
+            else:
+                found += [("call", call["id"]) for call in getattr(message, "tool_calls", [])]
+                found += [("said", message.content)] if message.content else []
+        return found
+
+
+class ClaudeAgentSDK(Played):
+    conversation_id = "claude_agent_sdk/u1/project/session"
+
+    def prepare(self) -> None:
+        from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
+
+        self.sessions: Any = JazzmineSessionStore(
+            self.store, user_id="u1", agent_id="a1", record_runs=True
+        )
+        self.number = 0
+
+    async def run(self, text: str) -> None:
+        self.number += 1
+        name = f"{self.number}"
+        usage = {"input_tokens": 10, "output_tokens": 5}
+
+        def entry(part: int, kind: str, content: Any, **more: Any) -> dict[str, Any]:
+            return {
+                "type": kind,
+                "uuid": f"e{name}{part}",
+                "timestamp": f"2026-11-23T20:{self.number:02d}:{part:02d}.000Z",
+                "message": {"role": kind, "content": content, **more},
+            }
+
+        call = {"type": "tool_use", "id": f"t{name}", "name": "weather", "input": {"city": "L"}}
+        result = {"type": "tool_result", "tool_use_id": f"t{name}", "content": "rain"}
+        said = {"type": "text", "text": "It rains."}
+        of_model = {"model": "claude", "usage": usage}
+        entries = [
+            entry(0, "user", text),
+            entry(1, "assistant", [call], id=f"m{name}1", **of_model),
+            entry(2, "user", [result]),
+            entry(3, "assistant", [said], id=f"m{name}3", **of_model),
+        ]
+        key = {"project_key": "project", "session_id": "session"}
+        await self.sessions.append(key, entries[:2])
+        self.on_call()
+        await self.sessions.append(key, entries[2:])
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+        name = (conversation_id or self.conversation_id).rpartition("/")[2]
+        entries = await self.sessions.load({"project_key": "project", "session_id": name})
+        found: list[tuple[str, str]] = []
+        for entry in entries or []:
+            content = entry["message"]["content"]
+            for block in content if isinstance(content, list) else [{"text": content}]:
+                kind = {"tool_use": "call", "tool_result": "answer"}.get(block.get("type"), "said")
+                found.append(
+                    (kind, block.get("id") or block.get("tool_use_id") or block.get("text"))
+                )
+        return found
+
+
+PLAYED: dict[str, type[Played]] = {
+    "openai_agents": OpenAIAgents,
+    "claude_agent_sdk": ClaudeAgentSDK,
+    "pydantic_ai": PydanticAI,
+    "strands": Strands,
+    "agent_framework": AgentFramework,
+    "google_adk": GoogleADK,
+    "langgraph": LangGraph,
+}
+
+
+def played(name: str, store: MessageStore, items: LongTermMemoryStore) -> Played:
+    """Return the agent of a framework."""
+    return PLAYED[name](store, items)

@@ -1,0 +1,136 @@
+"""What the program writes reaches any reader, and what it cannot write is said."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.cli.places import Kind, Messages
+from jazzmine.sync import MessageStore
+from tests.behaviour.samples import conversation, message, trace
+from tests.cli.program import COMMAND, environment, run, run_program
+from tests.servers.programs import Program
+
+READING = [
+    ["show", "c1"],
+    ["show", "c1", "--json"],
+    ["context", "c1"],
+    ["ls"],
+    ["traces"],
+    ["usage"],
+    ["export"],
+    ["--help"],
+]
+
+
+@pytest.fixture
+def foreign_url(tmp_path: Path) -> str:
+    url = f"json:{tmp_path / 'messages.json'}"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation(title="東京 \U0001f600"))
+        store.store_message(message("m1", original_content="東京 \U0001f600"))
+        store.store_turn_trace(trace("m1", detected_intent="東京"))
+    return url
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_characters_that_the_output_cannot_hold_are_replaced(
+    foreign_url: str, encoding: str, command: list[str]
+) -> None:
+    given = environment(PYTHONIOENCODING=encoding, JAZZMINE_MESSAGE_STORE=foreign_url)
+    ran = subprocess.run([*COMMAND, *command], env=given, capture_output=True, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    if "--json" in command:
+        lines = ran.stdout.decode(encoding).splitlines()
+        assert json.loads(lines[1])["original_content"] == "東京 \U0001f600"
+
+
+@pytest.mark.parametrize("command", [one for one in READING if one != ["--help"]], ids=" ".join)
+def test_a_full_output_is_named(foreign_url: str, command: list[str]) -> None:
+    given = environment(JAZZMINE_MESSAGE_STORE=foreign_url)
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [*COMMAND, *command], env=given, stdout=full, stderr=subprocess.PIPE, timeout=120
+        )
+    assert (ran.returncode, b"standard output: No space left" in ran.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "command", [["show", "c1"], ["context", "c1", "-n", "9999"], ["traces"]], ids=" ".join
+)
+def test_a_closed_pipe_is_141(tmp_path: Path, command: list[str]) -> None:
+    url = f"sqlite:{tmp_path / 'messages.db'}"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation())
+        store.store_messages([message(f"m{n}", original_content="x" * 200) for n in range(3000)])
+        for number in range(2000):
+            store.store_turn_trace(trace(f"m{number}"))
+    limit = ["--limit", "2000"] if command == ["traces"] else []
+    given = [*COMMAND, *command, *limit, "--store", url]
+    with Program(
+        given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        program.stdout.close()
+        assert program.wait(120) == 141
+
+
+def test_an_export_on_a_symbolic_link_keeps_the_link(url: str, tmp_path: Path) -> None:
+    target, link = tmp_path / "target.jsonl", tmp_path / "link.jsonl"
+    target.write_text("before")
+    link.symlink_to(target)
+    assert run("export", "-o", str(link), "--store", url).status == 0
+    assert link.is_symlink()
+    assert '"end"' in target.read_text()
+
+
+def test_two_exports_in_one_file_are_imported(url: str, tmp_path: Path) -> None:
+    lines = run("export", "--store", url).output
+    target = f"json:{tmp_path / 'other.json'}"
+    assert run("import", "--store", target, stdin=lines + lines).status == 0
+    cut = lines.split("\n", 1)[1]
+    assert run("import", "--store", target, stdin=lines + cut).status == 1
+
+
+def test_an_export_of_a_store_that_is_written_to_can_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, target = (f"sqlite:{tmp_path / name}.db" for name in ("source", "target"))
+    batches = Messages.batches
+
+    def batches_beside_a_writer(self: Messages, kind: Kind) -> Iterator[list[Any]]:
+        yield from batches(self, kind)
+        new = conversation(f"new-{kind}")
+        with MessageStore.initialize(url) as store:
+            store.store_conversation(new)
+            for owner in ("c1", new.id):
+                late = message(f"late-{kind}-{owner}", conversation_id=owner)
+                store.store_turn(messages=[late], trace=trace(late.id, conversation_id=owner))
+
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation("c1"))
+        store.store_message(message("m1"))
+    monkeypatch.setattr(Messages, "batches", batches_beside_a_writer)
+    exported = run("export", "--store", url).output
+    monkeypatch.undo()
+
+    assert "new-" not in exported
+    imported = run("import", "--store", target, stdin=exported)
+    assert imported.status == 0
+    assert "1 conversation, 2 messages, 1 trace" in imported.errors
+
+
+def test_the_question_of_rm_shows_escapes(tmp_path: Path) -> None:
+    url = f"json:{tmp_path / 'messages.json'}"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation(title="\x1b[2K\rnothing\u202e"))
+    ran = run_program("rm", "c1", "--store", url, stdin="n\n")
+    assert "\x1b" not in ran.errors
+    assert "\\x1b[2K" in ran.errors

@@ -1,0 +1,57 @@
+"""What is likely to be a mistake is an error that says what to do, or a line in the log."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine import Message, MessageRole
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+
+
+@pytest.mark.parametrize("make", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("kind", [MessageStore, WorkingMemoryStore, LongTermMemoryStore])
+def test_a_store_is_neither_copied_nor_pickled(kind: Any, make: Callable[[Any], Any]) -> None:
+    with (
+        kind.initialize("memory:") as store,
+        pytest.raises(TypeError, match="open one from its configuration"),
+    ):
+        make(store)
+
+
+class Note(Message):
+    """A kind of record that no other test has made."""
+
+
+def said(kind: type[Message] = Message, **fields: Any) -> Message:
+    given = {"conversation_id": "c1", "user_id": "ada", "role": MessageRole.USER, **fields}
+    return kind(original_content="Hello", **given)
+
+
+def test_seconds_in_place_of_ms_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        said(Note, timestamp=1_764_000_000)
+    said(Note, timestamp=1_764_000_000_000)
+    texts = [record.getMessage() for record in caplog.records]
+    assert texts == ["Note.timestamp is before 1990: it is in ms since 1970, not in seconds"]
+
+
+def test_the_unit_of_a_moment_is_named() -> None:
+    with pytest.raises(ValidationError, match="ms since 1970, UTC"):
+        said(timestamp=datetime.now(UTC))
+
+
+def test_the_log_says_what_is_taken_where_nothing_was_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAZZMINE_WORKING_MEMORY", raising=False)
+    WorkingMemoryStore.initialize().close()
+    [record] = [one for one in caplog.records if one.levelno == logging.WARNING]
+    assert record.getMessage().startswith("JAZZMINE_WORKING_MEMORY is not set")
