@@ -49,7 +49,8 @@ def async_require_client(client: Any) -> None:
 
     if not isinstance(client, (Redis, RedisCluster)):
         raise TypeError(
-            f"redis_client must be a {AsyncAnyRedis}, not {type(client)!r}; initialize() takes a URL"
+            f"redis_client must be a {AsyncAnyRedis}, not {type(client)!r};"
+            " initialize() takes a URL"
         )
 
 
@@ -73,7 +74,7 @@ def async_client_for(url: str, seconds: float) -> AsyncAnyRedis:
     redis_driver()
     from redis.asyncio import BlockingConnectionPool, Redis
 
-    # `async_time_limit` ends every wait. A `socket_timeout` makes a task for each command, which may
+    # The time limit ends every wait. A `socket_timeout` makes a task for each command, which may
     # lose a cancellation before Python 3.12.
     settings = {**pool_settings(seconds), "socket_timeout": None}
     return Redis.from_pool(BlockingConnectionPool.from_url(url, **settings))
