@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from jazzmine.cli.places import Messages
-from jazzmine.sync import MessageStore
+from jazzmine.cli.records import conversations_of
+from jazzmine.sync import Conversation, Message, MessageRole, MessageStore
 from tests.cli.conftest import ESCAPES
 from tests.cli.program import COMMAND, all_records, environment, objects, run, run_program
 from tests.servers.programs import run_python
@@ -53,6 +54,46 @@ def test_one_conversation_alone_is_exported(url: str, tmp_path: Path) -> None:
     found = all_records(target)
     assert [len(found[kind]) for kind in Messages.kinds] == [1, 1, 1]
     assert found["messages"][0].conversation_id == "c2"
+
+
+def test_one_user_alone_is_exported(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'all.db'}"
+    with MessageStore.initialize(url) as store:
+        for number in range(6):
+            owner = "ada" if number % 2 else "bob"
+            chat = Conversation(id=f"c{number}", user_id=owner, agent_id="a")
+            store.store_conversation(chat)
+            message = Message(
+                id=f"m{number}",
+                role=MessageRole.USER,
+                original_content="",
+                conversation_id=chat.id,
+                user_id=owner,
+            )
+            store.store_message(message)
+
+    lines = objects(run("export", "--user", "ada", "--store", url).output)
+
+    exported = [(kind, record["id"]) for line in lines[:-1] for kind, record in line.items()]
+    ids = [("conversation", f"c{n}") for n in (1, 3, 5)] + [("message", f"m{n}") for n in (1, 3, 5)]
+    assert sorted(exported) == sorted(ids)
+    assert run("export", "c1", "--user", "ada", "--store", url).status == 2
+
+
+def test_no_conversation_of_a_user_is_missed_while_they_are_written_to(tmp_path: Path) -> None:
+    with MessageStore.initialize(f"sqlite:{tmp_path / 'all.db'}") as store:
+        for number in range(2_500):
+            store.store_conversation(
+                Conversation(id=f"c{number}", user_id="ada", agent_id="a", created_at=number)
+            )
+        walked: list[str] = []
+        for conversation in conversations_of(store, "ada"):
+            if not walked:  # the oldest one moves to the front
+                moved = Conversation(id="c0", user_id="ada", agent_id="a", created_at=9_999)
+                store.store_conversation(moved)
+            walked.append(conversation.id)
+
+        assert sorted(walked) == sorted(f"c{number}" for number in range(2_500))
 
 
 def test_each_line_names_its_kind_and_the_last_one_counts_them(url: str) -> None:

@@ -30,7 +30,7 @@ from jazzmine.cli.page import conversation_page
 from jazzmine.cli.places import Items, Kind, Messages, Place, now_ms
 from jazzmine.cli.progress import Counter, counting
 from jazzmine.cli.reading import conversation_of
-from jazzmine.cli.records import Batch, Records, names
+from jazzmine.cli.records import Batch, Records, conversations_of, names
 from jazzmine.records.base import Record, json_of, require_stored
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
@@ -67,6 +67,10 @@ def export(
         str | None,
         typer.Argument(metavar="[CONVERSATION]", help="One conversation instead of everything."),
     ] = None,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", metavar="USER", help="Only the conversations and items of a user."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Instead of standard output."),
@@ -91,10 +95,12 @@ def export(
         raise typer.BadParameter(
             "a page has one CONVERSATION, and no --output", param_hint="--html"
         )
+    if user is not None and conversation is not None:
+        raise typer.BadParameter("name a CONVERSATION or a user, not both", param_hint="--user")
     with nothing_left_out():
         if conversation is None:
             with _places(context, store, items) as places:
-                _write_lines(output, _exported(places))
+                _write_lines(output, _exported(places) if user is None else _of_user(places, user))
             return
         with message_store(context, store) as opened:
             conversation = conversation_of(opened, conversation).id
@@ -136,6 +142,25 @@ def _exported_conversation(
     yield "conversations", [conversation_of(store, conversation_id)]
     yield "messages", store.iter_messages(conversation_id)
     yield "traces", store.get_turn_traces_by_conversation_id(conversation_id)
+
+
+def _of_user(places: Iterable[Place], user_id: str) -> Iterator[tuple[Kind, Iterable[Record]]]:
+    """Yield each kind with the records of a user: the user's conversations with all in them."""
+    for place in places:
+        if isinstance(place, Items):
+            yield "items", (item for item in Records(place, "items") if item.user_id == user_id)
+        elif isinstance(place, Messages):
+            store, ids = place.opened, list[str]()
+            yield "conversations", _noted(conversations_of(store, user_id), ids)
+            yield "messages", (m for owner in ids for m in store.iter_messages(owner))
+            traces = store.get_turn_traces_by_conversation_id
+            yield "traces", (trace for owner in ids for trace in traces(owner))
+
+
+def _noted(conversations: Iterable[Conversation], ids: list[str]) -> Iterator[Conversation]:
+    for conversation in conversations:
+        ids.append(conversation.id)
+        yield conversation
 
 
 class _Referred:

@@ -60,17 +60,17 @@ class Messages(Place):
     kinds: tuple[Kind, ...] = ("conversations", "messages", "traces")
 
     def __init__(self, store: MessageStore) -> None:
-        self._store = store
+        self.opened: MessageStore = store
         self.is_rewritten: bool = is_rewritten(store)
 
     def batches(self, kind: Kind) -> Iterator[list[Any]]:
         """Yield all readable records of a kind."""
         assert kind != "items"
-        return iter_records(self._store, kind, _RECORDS_AT_ONCE)
+        return iter_records(self.opened, kind, _RECORDS_AT_ONCE)
 
     def same(self, kind: Kind, source: Iterator[list[Any]]) -> Iterator[list[Any]]:
         """Yield the records that have the ids of another place's."""
-        store = self._store
+        store = self.opened
         for records in source:
             ids = [record.id for record in records]
             if kind == "messages":
@@ -86,7 +86,7 @@ class Messages(Place):
     def store(self, kind: Kind, records: Sequence[Any]) -> None:
         """Store records, in place of those with their ids."""
         assert kind != "items"
-        store_records(self._store, kind, records)
+        store_records(self.opened, kind, records)
 
 
 class Items(Place):

@@ -11,10 +11,12 @@ from typing import Any
 
 from jazzmine.cli.output import counted
 from jazzmine.cli.places import Kind, Place, keys_of
+from jazzmine.errors import NotFoundError
 from jazzmine.records.base import Record, Snapshot
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.sync import MessageStore
 
-__all__ = ["Batch", "Digest", "Records", "canonical", "names"]
+__all__ = ["Batch", "Digest", "Records", "canonical", "conversations_of", "names"]
 
 _STORED_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 2_000_000
@@ -45,6 +47,31 @@ class Records:
             while (batch := coming.result()) is not None:
                 coming = thread.submit(next, batches, None)
                 yield batch
+
+
+def conversations_of(store: MessageStore, user_id: str) -> Iterator[Conversation]:
+    """Yield all conversations of a user, each once.
+
+    One that is written to moves to the front of the list. So the list is read again from the front,
+    until it has no new one: none is missed beside a user who goes on writing.
+    """
+    yielded: set[str] = set()
+    count = -1
+    while len(yielded) > count:
+        count, after = len(yielded), None
+        while page := _page_of(store, user_id, after):
+            for conversation in page:
+                if conversation.id not in yielded:
+                    yielded.add(conversation.id)
+                    yield conversation
+            after = page[-1].id
+
+
+def _page_of(store: MessageStore, user_id: str, after: str | None) -> list[Conversation]:
+    try:
+        return store.get_conversations_by_user_id(user_id, limit=_STORED_AT_ONCE, after=after)
+    except NotFoundError:
+        return []  # that one was deleted meanwhile: the list is read again
 
 
 def canonical(record: Record) -> bytes:
