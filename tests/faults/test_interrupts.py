@@ -90,32 +90,6 @@ def test_an_interrupted_call_of_a_message_store_blocks_no_other(name: str, tmp_p
     report(f"interrupts, {name}: {INTERRUPTS}, none blocks another call")
 
 
-@pytest.mark.parametrize(("name", "count"), [("json", 300), ("sqlite", 1000)])
-def test_an_interrupt_takes_nothing_from_threads_that_are_not_interrupted(
-    name: str, count: int, tmp_path: Path
-) -> None:
-    with config_of(name, tmp_path) as config, MessageStore.initialize(config) as store:
-        for owner in ("c1", "c2"):
-            store.store_conversation(conversation(owner))
-        store.append_messages(
-            "c2", [message(f"m{n}", conversation_id="c2", timestamp=n) for n in range(count)]
-        )
-        popped: list[str] = []
-
-        def pop_all() -> None:
-            while (one := store.pop_message("c2")) is not None:
-                popped.append(one.id)
-
-        threads = [threading.Thread(target=pop_all) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        interrupt_often(lambda: store.store_message(message("own")))
-        for thread in threads:
-            thread.join(240)
-
-        assert sorted(popped) == sorted(f"m{n}" for n in range(count))
-
-
 # hiredis crashes the process if a signal handler raises while it packs a command.
 @pytest.mark.parametrize("name", ["memory", "sqlite", "postgres"])
 def test_an_interrupted_call_of_a_working_memory_blocks_no_other(name: str, tmp_path: Path) -> None:

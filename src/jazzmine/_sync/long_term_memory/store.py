@@ -14,7 +14,7 @@ from jazzmine._sync.long_term_memory.encrypted import decrypted, matching
 from jazzmine._sync.message_store.deletion import step
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
-from jazzmine._compat.sync_concurrency import run_given
+from jazzmine._compat.concurrency import sync_run_given as run_given
 from jazzmine.deadline import begin_call
 from jazzmine.encryption.items import ItemCodec
 from jazzmine.encryption.sampled import SAMPLED, require_right_keys
