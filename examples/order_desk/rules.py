@@ -86,9 +86,14 @@ def answer(memory: WorkingMemory, text: str) -> Reply:
     if intent == "order_status":
         return Reply(_look_up(memory), intent)
     if intent == "return_order":
+        order = _order(memory)
+        if order not in ORDERS:
+            return Reply(_look_up(memory), intent)
         memory.start_flow(ActiveFlowState.from_flow(ReturnOrder(), memory.turn_number))
         memory.register_slots(
             [
+                # What the flow is about: an entity is dropped when it was not mentioned for long.
+                Slot("order", "the order", "text", collected=True, value=order),
                 Slot("reason", f"why it comes back: {', '.join(REASONS)}", "choice"),
                 Slot("pickup", "the day to pick it up, as YYYY-MM-DD", "date"),
             ]
@@ -100,12 +105,19 @@ def answer(memory: WorkingMemory, text: str) -> Reply:
 
 
 def _look_up(memory: WorkingMemory) -> str:
-    order = memory.salient_entities[0].name
+    order = _order(memory)
+    if order not in ORDERS:
+        return "Which order is it about? Please tell me its four digits."
     found = ORDERS[order]
     memory.record_tool_call(
         ToolCallRecord("look_up_order", {"order": order}, result=found, result_summary=found)
     )
     return f"Order {order} is {found}."
+
+
+def _order(memory: WorkingMemory) -> str:
+    """Return the order that was mentioned last; "" for none."""
+    return memory.salient_entities[0].name if memory.salient_entities else ""
 
 
 def _take_detail(memory: WorkingMemory, text: str) -> str:
@@ -117,7 +129,8 @@ def _take_detail(memory: WorkingMemory, text: str) -> str:
     memory.record_tool_call(
         ToolCallRecord("book_pickup", {"day": value}, result_summary="a van is free that day")
     )
-    order = memory.salient_entities[0].name
+    assert memory.active_flow is not None
+    order = memory.active_flow.collected_slot_values["order"]
     question = PendingConfirmation(
         flow_id="return-order",
         action_description=f"take order {order} back and pay it out",

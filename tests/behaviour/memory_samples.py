@@ -108,7 +108,12 @@ def a_slot(name: str) -> Slot:
 
 def a_question() -> PendingConfirmation:
     return PendingConfirmation(
-        "flow-1", "order the shoes", {"sku": ["A-1"]}, 1, requested_at=1_700_000_002.0
+        "flow-1",
+        "order the shoes",
+        {"sku": ["A-1"]},
+        1,
+        requested_at=1_700_000_002.0,
+        id="question-1",
     )
 
 
@@ -132,6 +137,8 @@ UPDATES = [
     Update("record_tool_call", lambda: (a_call(),)),
     Update("register_slots", lambda: ([a_slot("size"), a_slot("address")],)),
     Update("collect_slot", lambda: ("size", {"eu": 42})),
+    Update("clear_slot", lambda: ("size",)),
+    Update("suspend_flow"),
     Update("request_confirmation", lambda: (a_question(),)),
     Update("confirm_action"),
     Update("complete_flow"),

@@ -33,7 +33,7 @@ Test = Callable[[Api, Any], Awaitable[None]]
 
 class SavesThoughTheBlockRaised(InMemoryWorkingMemoryStore):
     @contextmanager
-    def locked(self, cid: str) -> Iterator[WorkingMemory]:
+    def locked(self, cid: str, message_id: str | None = None) -> Iterator[WorkingMemory]:
         with super().locked(cid) as memory:
             try:
                 yield memory
@@ -49,17 +49,19 @@ class SavesThoughTheBlockRaised(InMemoryWorkingMemoryStore):
 
 class CountsABlockTwice(InMemoryWorkingMemoryStore):
     @contextmanager
-    def locked(self, cid: str) -> Iterator[WorkingMemory]:
+    def locked(self, cid: str, message_id: str | None = None) -> Iterator[WorkingMemory]:
         with super().locked(cid) as memory:
             yield memory
         self._update(cid, lambda memory: True)
 
 
 class DropsWhatIsInvalidInABlock(InMemoryWorkingMemoryStore):
-    def _given_back(self, memory: WorkingMemory, before: WorkingMemory) -> WorkingMemory:
+    def _given_back(
+        self, memory: WorkingMemory, before: WorkingMemory, message_id: str | None = None
+    ) -> WorkingMemory:
         kept = [topic for topic in memory.topic_history if not isinstance(topic, str)]
         memory.topic_history = kept
-        return super()._given_back(memory, before)
+        return super()._given_back(memory, before, message_id)
 
 
 class IgnoresTheRevision(InMemoryWorkingMemoryStore):
@@ -164,7 +166,10 @@ class SavesTheFirstResult(InMemoryWorkingMemoryStore):
     """Saves what it made of an older state over what is stored now."""
 
     def update(
-        self, conversation_id: str, transition: Callable[[WorkingMemory], bool | None]
+        self,
+        conversation_id: str,
+        transition: Callable[[WorkingMemory], bool | None],
+        message_id: str | None = None,
     ) -> WorkingMemory:
         memory = self.get(conversation_id)
         assert memory is not None

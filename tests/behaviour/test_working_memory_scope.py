@@ -26,6 +26,9 @@ async def held(own: Any, cid: str) -> Any:
 ABOUT: dict[str, Callable[[Any, str], Any]] = {
     **{update.name: update.on for update in UPDATES},
     "delete": lambda own, cid: own.delete(cid),
+    "forget_entity": lambda own, cid: own.forget_entity(cid, "Ada"),
+    "resume_flow": lambda own, cid: own.resume_flow(cid),
+    "restore": lambda own, cid: own.restore(cid, WorkingMemory(cid, "u1", "a1")),
     "get": lambda own, cid: own.get(cid),
     "locked": held,
     "set_data": lambda own, cid: own.set_data(cid, colour="red"),

@@ -33,7 +33,7 @@ def awaiting_confirmation(requested_at_turn: int = 1) -> WorkingMemory:
 
 
 def question(flow_id: str = "f1") -> PendingConfirmation:
-    return PendingConfirmation(flow_id, "Book the table?", {"seats": 4}, 0, 5.0)
+    return PendingConfirmation(flow_id, "Book the table?", {"seats": 4}, 0, 5.0, id="q1")
 
 
 def flow_of(memory: WorkingMemory) -> ActiveFlowState:

@@ -55,6 +55,7 @@ turn_numbers = st.integers(min_value=0, max_value=5) | numbers
 caches = st.builds(
     TurnCache,
     turn_number=turn_numbers,
+    message_id=st.sampled_from(["", "", "", "a", "b", "c"]),
     intent=texts,
     is_continuation=st.booleans(),
     is_cancellation=st.sampled_from([False] * 5 + [True]),
@@ -118,6 +119,8 @@ class Conversation(RuleBasedStateMachine):
         self.topic_turn: int | None = None  # the turn of the latest topic
         self.flows = 0
         self.calls = 0
+        self.turns: dict[str, int] = {}
+        self.below: list[tuple[str, PendingConfirmation | None]] = []  # those set aside
 
     def apply(self, transition: Callable[[WorkingMemory], bool], *, counted: bool = False) -> bool:
         """Make a transition on a copy; repeating it changes nothing unless it is counted."""
@@ -138,27 +141,95 @@ class Conversation(RuleBasedStateMachine):
     @rule(cache=caches)
     def begin_turn(self, cache: TurnCache) -> None:
         turn, question = self.memory.current_turn, self.memory.pending_confirmation
-        repeated = turn if turn is not None and turn.turn_number == cache.turn_number else None
-        shifted = repeated is not None and self.topic_turn == cache.turn_number
+        number = cache.turn_number
+        if cache.message_id:
+            number = self.turns.get(cache.message_id, number or self.memory.turn_number + 1)
+        repeated = turn if turn is not None and turn.turn_number == number else None
+        shifted = repeated is not None and self.topic_turn == number
+        applies = number >= self.memory.turn_number and (
+            repeated is None or repeated.message_id in ("", cache.message_id)
+        )
         cancelled = repeated is not None and repeated.is_cancellation
         flow, ended = self.memory.active_flow, self.memory.flow_count
 
-        self.apply(lambda memory: memory.begin_turn(cache))
+        self.turns.update({cache.message_id: number} if applies and cache.message_id else {})
+        assert self.apply(lambda memory: memory.begin_turn(cache)) is applies
+        if not applies:
+            return
 
         if not cache.is_continuation and not shifted:
-            self.topics, self.topic_turn = self.topics + 1, cache.turn_number
-        assert self.memory.turn_number == cache.turn_number
+            self.topics, self.topic_turn = self.topics + 1, number
+        assert self.memory.turn_number == number
+        cache.turn_number = number
         assert self.memory.current_turn == cache
         cancels = cache.is_cancellation and not cancelled
-        expired = question is not None and question.is_expired(cache.turn_number)
+        expired = question is not None and question.is_expired(number)
         waited = flow is not None and flow.status is FlowStatus.AWAITING_CONFIRMATION
+        gone = flow is not None and (cancels or (expired and waited))
+        assert self.memory.flow_count == ended + gone
+        if gone and self.below:
+            self.came_back()
+            return
         if cancels or expired:
             assert self.memory.pending_confirmation is None
         else:
             assert self.memory.pending_confirmation == question
-        gone = flow is not None and (cancels or (expired and waited))
-        assert self.memory.flow_count == ended + gone
         assert (self.memory.active_flow is None) == (flow is None or gone)
+
+    def came_back(self) -> None:
+        """The flow that was set aside last is the active one again."""
+        flow, question = self.below.pop()
+        assert self.memory.active_flow is not None
+        assert self.memory.active_flow.flow_id == flow
+        if question is not None:
+            assert self.memory.pending_confirmation in (None, question)
+
+    @rule()
+    def suspend_flow(self) -> None:
+        flow, question = self.in_progress(), self.memory.pending_confirmation
+
+        applied = self.apply(lambda memory: memory.suspend_flow())
+
+        assert applied is (flow is not None)
+        if flow is not None:
+            waited = flow.status is FlowStatus.AWAITING_CONFIRMATION
+            self.below.append((flow.flow_id, question if waited else None))
+            assert self.memory.active_flow is None
+            assert not waited or self.memory.pending_confirmation is None
+            del self.below[: -Small.max_suspended_flows]
+
+    @rule()
+    def resume_flow(self) -> None:
+        applies = self.in_progress() is None and bool(self.below)
+
+        assert self.apply(lambda memory: memory.resume_flow()) is applies
+
+        if applies:
+            self.came_back()
+
+    @rule(name=slot_names)
+    def clear_slot(self, name: str) -> None:
+        if self.apply(lambda memory: memory.clear_slot(name)):
+            flow = self.memory.active_flow
+            assert flow is not None
+            assert not flow.slots[name].collected
+
+    @rule(asked=st.lists(slots, max_size=3))
+    def replace_slots(self, asked: list[Slot]) -> None:
+        flow = self.memory.active_flow
+        before = dict(flow.collected_slot_values) if flow else {}
+
+        if self.apply(lambda memory: memory.register_slots(asked, replace=True)):
+            assert self.memory.active_flow is not None
+            after, names = self.memory.active_flow.slots, {slot.name for slot in asked}
+            assert {*after} == names
+            kept = {name: slot.value for name, slot in after.items() if slot.collected}
+            assert kept == {name: value for name, value in before.items() if name in names}
+
+    @rule(name=st.sampled_from(["Ada", "Bob"]))
+    def forget_entity(self, name: str) -> None:
+        self.apply(lambda memory: memory.forget_entity(name), counted=False)
+        assert name not in self.memory.entity_workspace
 
     @precondition(lambda self: self.memory.current_turn is not None)
     @rule()
@@ -170,9 +241,9 @@ class Conversation(RuleBasedStateMachine):
         self.apply(lambda memory: memory.begin_turn(cache))
 
         assert self.memory.topic_history == before.topic_history
-        assert {
-            name: entity.mention_count for name, entity in self.memory.entity_workspace.items()
-        } == {name: entity.mention_count for name, entity in before.entity_workspace.items()}
+        # One that was forgotten may be mentioned again.
+        for name, entity in before.entity_workspace.items():
+            assert self.memory.entity_workspace[name].mention_count == entity.mention_count
 
     @rule(response=texts, intent=texts, summary=texts)
     def end_turn(self, response: str, intent: str, summary: str) -> None:
@@ -229,9 +300,22 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(name=slot_names, value=json_values, error=st.sampled_from(["", "", "wrong"]))
     def collect_slot(self, name: str, value: Any, error: str) -> None:
+        flow = self.in_progress()
+        waits = flow is not None and flow.status is FlowStatus.AWAITING_CONFIRMATION
+        slot = flow.slots.get(name) if flow else None
+        before = slot and (slot.collected, slot.value)
+
         self.apply(lambda memory: memory.collect_slot(name, value, error))
 
-    @rule(payload=json_objects, turns_ago=seldom, timeout_turns=st.just(3) | numbers)
+        now = self.memory.active_flow.slots[name] if slot and self.memory.active_flow else None
+        if waits and now is not None and before != (now.collected, now.value):
+            assert self.memory.pending_confirmation is None
+
+    @rule(
+        payload=json_objects,
+        turns_ago=seldom,
+        timeout_turns=st.just(3) | numbers.map(lambda number: number + 1),
+    )
     def request_confirmation(
         self, payload: dict[str, Any], turns_ago: int, timeout_turns: int
     ) -> None:
@@ -256,8 +340,12 @@ class Conversation(RuleBasedStateMachine):
         question = self.memory.pending_confirmation
         open_ = question is not None and not question.is_expired(self.memory.turn_number)
 
-        applied = self.apply(lambda memory: memory.confirm_action())
+        other = self.apply(lambda memory: memory.confirm_action("another"))
+        applied = self.apply(
+            lambda memory: memory.confirm_action(question.id if question else None)
+        )
 
+        assert not other
         assert applied is open_
         flow = self.in_progress()
         if applied and flow is not None:
@@ -267,10 +355,15 @@ class Conversation(RuleBasedStateMachine):
     def end_flow(self, ending: str) -> None:
         flow, question = self.memory.active_flow, self.memory.pending_confirmation
 
-        applied = self.apply(lambda memory: bool(getattr(memory, ending)()))
+        assert not self.apply(lambda memory: bool(getattr(memory, ending)("another")))
+        repeats = not self.below
+        applied = self.apply(lambda memory: bool(getattr(memory, ending)()), counted=not repeats)
 
         declined = ending == "cancel_flow" and question is not None
         assert applied is (flow is not None or declined)
+        if flow is not None and self.below:
+            self.came_back()
+            return
         assert self.memory.active_flow is None
         kept = self.memory.pending_confirmation
         if applied and ending == "cancel_flow":
@@ -324,17 +417,17 @@ class Conversation(RuleBasedStateMachine):
     @invariant()
     def all_are_counted_though_the_newest_are_kept(self) -> None:
         active = self.memory.active_flow is not None
-        ended = self.flows - active
+        ended = self.flows - active - len(self.memory.suspended_flows)
         assert self.memory.topic_count == self.topics
         assert self.memory.flow_count == ended
-        first = max(0, ended - Small.max_flow_history)
-        kept = [flow.flow_id for flow in self.memory.flow_history]
-        assert kept == [f"f{number}" for number in range(first, ended)]
+        assert len(self.memory.flow_history) == min(ended, Small.max_flow_history)
 
     @invariant()
     def a_raw_result_stands_in_the_turn_alone(self) -> None:
         flow = self.memory.active_flow
-        assert all(call.result is None for call in (flow.tool_call_history if flow else ()))
+        flows = [each.flow for each in self.memory.suspended_flows]
+        flows += [] if flow is None else [flow]
+        assert all(call.result is None for each in flows for call in each.tool_call_history)
 
     @invariant()
     def it_comes_back_from_a_dict_and_from_json(self) -> None:

@@ -10,7 +10,7 @@ from jazzmine.records.enums import ConversationStatus, FlowStatus
 from jazzmine.records.flow import ActiveFlowState, FlowRecord, Slot
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
-from tests.unit.memories import flow_of, in_flow, new_memory, question
+from tests.unit.memories import collecting, flow_of, in_flow, new_memory, question
 
 
 def test_a_flow_that_starts_is_the_active_one() -> None:
@@ -311,6 +311,7 @@ def test_a_flow_that_is_started_twice_is_unchanged(caplog: pytest.LogCaptureFixt
 
 def test_a_flow_that_is_started_again_later_is_another_one() -> None:
     memory = in_flow(started_at=1.0)
+    memory.begin_turn(TurnCache(1))
 
     memory.start_flow(ActiveFlowState("f1", "booking", "flow", started_at=2.0))
 
@@ -329,4 +330,71 @@ def test_a_flow_that_starts_without_a_question_waits_for_no_answer() -> None:
     memory = in_flow(status=FlowStatus.AWAITING_CONFIRMATION)
 
     assert flow_of(memory).status is FlowStatus.ACTIVE
+    assert memory.status is ConversationStatus.IN_FLOW
+
+
+@pytest.mark.parametrize("ending", ["complete_flow", "cancel_flow", "fail_flow"])
+def test_a_flow_that_is_not_the_one_that_is_named_is_left_alone(ending: str) -> None:
+    """A late yes for a booking that has ended does not end the next one."""
+    memory = in_flow()
+    memory.request_confirmation(question())
+
+    assert getattr(memory, ending)("f0") is False
+    assert memory.active_flow is not None
+    assert memory.pending_confirmation is not None
+    assert getattr(memory, ending)("f1") is True
+
+
+def test_a_flow_that_is_set_aside_comes_back_with_its_slots_and_its_question() -> None:
+    memory = collecting("day")
+    memory.collect_slot("day", "Monday")
+    memory.request_confirmation(question())
+
+    memory.suspend_flow()
+    assert memory.to_dict()["status"] == "idle"
+    assert memory.pending_confirmation is None
+    memory.start_flow(ActiveFlowState("f2", "hours", "flow"))
+    memory.complete_flow("f2")
+
+    assert flow_of(memory).collected_slot_values == {"day": "Monday"}
+    assert memory.status is ConversationStatus.AWAITING_CONFIRMATION
+    assert memory.confirm_action("q1") is True
+    assert [(flow.flow_id, flow.status) for flow in memory.flow_history] == [("f2", "completed")]
+
+
+def test_a_flow_that_is_set_aside_is_resumed_by_its_name() -> None:
+    memory = new_memory()
+    for number in range(3):
+        memory.start_flow(ActiveFlowState(f"f{number}", "n", "flow"))
+        memory.suspend_flow()
+
+    assert memory.resume_flow("f7") is False
+    assert memory.resume_flow("f0") is True
+    assert flow_of(memory).flow_id == "f0"
+    assert memory.resume_flow() is False  # one is in progress
+    memory.complete_flow("f0")
+    assert flow_of(memory).flow_id == "f2"
+    assert [each.flow.flow_id for each in memory.suspended_flows] == ["f1"]
+
+
+def test_ten_flows_at_most_are_set_aside() -> None:
+    memory = new_memory()
+    for number in range(12):
+        memory.start_flow(ActiveFlowState(f"f{number}", "n", "flow"))
+        memory.suspend_flow()
+
+    assert [each.flow.flow_id for each in memory.suspended_flows] == [f"f{n}" for n in range(2, 12)]
+    ended = [(flow.flow_id, flow.status) for flow in memory.flow_history]
+    assert ended == [("f0", "cancelled"), ("f1", "cancelled")]
+
+
+def test_a_question_that_expired_while_its_flow_was_set_aside_is_asked_again() -> None:
+    memory = in_flow()
+    memory.request_confirmation(question())
+    memory.suspend_flow()
+    memory.begin_turn(TurnCache(9))
+
+    memory.resume_flow()
+
+    assert memory.pending_confirmation is None
     assert memory.status is ConversationStatus.IN_FLOW

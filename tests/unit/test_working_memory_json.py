@@ -126,9 +126,14 @@ def test_the_fields_keep_the_predecessor_s_names_and_order() -> None:
     assert list(memory.to_dict()) == [
         *STORED_BY_THE_PREDECESSOR,
         "revision",
+        "version_token",
         "topics_dropped",
         "flows_dropped",
         "data",
+        "suspended_flows",
+        "turns_by_message",
+        "applied_messages",
+        "confirmed",
     ]
     assert list(memory.to_dict()["active_flow"]) == list(STORED_BY_THE_PREDECESSOR["active_flow"])
 

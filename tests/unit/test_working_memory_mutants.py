@@ -17,15 +17,15 @@ from tests.unit.memory_machine import Conversation, Small
 
 
 class ConfirmsWhatHasExpired(Small):
-    def confirm_action(self) -> bool:
+    def confirm_action(self, confirmation_id: str | None = None) -> bool:
         if self.pending_confirmation is not None:
             self.pending_confirmation.timeout_turns = 2**60
-        return super().confirm_action()
+        return super().confirm_action(confirmation_id)
 
 
 class GoesOnWithAnOpenSlot(Small):
-    def confirm_action(self) -> bool:
-        applied = super().confirm_action()
+    def confirm_action(self, confirmation_id: str | None = None) -> bool:
+        applied = super().confirm_action(confirmation_id)
         if applied and self.active_flow is not None:
             self.active_flow.status = FlowStatus.ACTIVE
             self.status = ConversationStatus.IN_FLOW
@@ -33,8 +33,8 @@ class GoesOnWithAnOpenSlot(Small):
 
 
 class CannotDeclineOutsideOfAFlow(Small):
-    def cancel_flow(self) -> bool:
-        return self.active_flow is not None and super().cancel_flow()
+    def cancel_flow(self, flow_id: str | None = None) -> bool:
+        return self.active_flow is not None and super().cancel_flow(flow_id)
 
 
 class KeepsAQuestionThatATurnDeclines(Small):
@@ -167,7 +167,7 @@ class DropsTheRawResultOfTheTurn(Small):
 
 
 class ForgetsTheStatus(Small):
-    def register_slots(self, slots: Any) -> bool:
+    def register_slots(self, slots: Any, replace: bool = False) -> bool:
         before = self.status
         applied = super().register_slots(slots)
         set_unvalidated(self, status=before)

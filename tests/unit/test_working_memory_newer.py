@@ -154,7 +154,7 @@ def test_a_transition_keeps_them_in_the_records_that_stay(update: Update) -> Non
     gone = {"begin_turn": 3}.get(update.name, 0)
     if update.name in ("start_flow", "complete_flow", "cancel_flow", "fail_flow"):
         gone = 5  # the flow, its call and its two slots, and the question
-    elif update.name in ("request_confirmation", "confirm_action"):
+    elif update.name in ("collect_slot", "clear_slot", "request_confirmation", "confirm_action"):
         gone = 1
     assert len(before - kept) == gone
     assert 0 in kept

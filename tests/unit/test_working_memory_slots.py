@@ -173,13 +173,30 @@ def test_an_invalid_answer_for_an_optional_slot_leaves_the_flow_active() -> None
     assert flow_of(memory).status is FlowStatus.ACTIVE
 
 
-def test_an_answer_does_not_end_the_wait_for_a_confirmation() -> None:
+def test_a_slot_that_is_cleared_is_open_again() -> None:
     memory = collecting("day")
-    memory.request_confirmation(question())
-
     memory.collect_slot("day", "Monday")
 
-    assert flow_of(memory).status is FlowStatus.AWAITING_CONFIRMATION
+    assert memory.clear_slot("day") is True
+    assert memory.clear_slot("seats") is False
+
+    assert [slot.name for slot in memory.pending_slots] == ["day"]
+    assert flow_of(memory).collected_slot_values == {}
+
+
+def test_slots_are_replaced_and_keep_the_values_of_known_names() -> None:
+    """A deployment has changed, added and removed slots."""
+    memory = collecting("day", "seats")
+    memory.collect_slot("day", "Monday")
+
+    memory.register_slots(
+        [Slot("day", "Which day?", "date"), Slot("name", "", "str")], replace=True
+    )
+
+    slots = flow_of(memory).slots
+    assert list(slots) == ["day", "name"]
+    assert (slots["day"].value, slots["day"].description) == ("Monday", "Which day?")
+    assert memory.status is ConversationStatus.COLLECTING_SLOTS
 
 
 def test_an_answer_for_an_unknown_slot_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -95,7 +95,7 @@ def test_salient_entities_start_with_the_latest_seen() -> None:
 
     memory.begin_turn(TurnCache(2, raw_entities=[entity("Cy")]))
 
-    assert [each.name for each in memory.salient_entities] == ["Cy", "Ada", "Bob"]
+    assert [each.name for each in memory.salient_entities] == ["Cy", "Bob", "Ada"]
 
 
 def test_a_turn_that_does_not_continue_adds_a_topic() -> None:
@@ -123,7 +123,8 @@ def test_a_cancellation_or_an_expired_confirmation_cancels_the_flow_that_waits(
     assert memory.has_pending_confirmation is not is_cancelled
     assert (memory.active_flow is None) is is_cancelled
     ended = [(flow.flow_id, flow.status, flow.ended_at_turn) for flow in memory.flow_history]
-    assert ended == ([("f1", "cancelled", turn)] if is_cancelled else [])
+    status = "cancelled" if is_cancellation else "expired"
+    assert ended == ([("f1", status, turn)] if is_cancelled else [])
     waits = ConversationStatus.AWAITING_CONFIRMATION
     assert memory.status is (ConversationStatus.IDLE if is_cancelled else waits)
 
@@ -287,3 +288,50 @@ def test_an_active_flow_is_interruptible_only_while_it_collects_slots() -> None:
 
     assert memory.current_flow_can_be_interrupted
     assert new_memory().current_flow_can_be_interrupted
+
+
+def test_a_turn_is_known_by_its_message() -> None:
+    """The user's message is delivered twice, and another one comes between."""
+    memory = new_memory()
+    for message in ("a", "a", "b", "b"):
+        assert memory.begin_turn(TurnCache(message_id=message, is_continuation=False)) is True
+    assert (memory.turn_number, memory.topic_count) == (2, 2)
+    before = memory.to_dict()
+
+    assert memory.begin_turn(TurnCache(message_id="a", is_cancellation=True)) is False
+
+    assert memory.to_dict() == before
+
+
+@pytest.mark.parametrize("late", [TurnCache(1), TurnCache(2), TurnCache(2, message_id="c")])
+def test_a_number_that_is_lower_or_taken_does_not_apply(late: TurnCache) -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(message_id="a"))
+    memory.begin_turn(TurnCache(message_id="b"))
+    before = memory.to_dict()
+
+    assert memory.begin_turn(late) is False
+    assert memory.to_dict() == before
+
+
+def test_a_question_does_not_expire_by_a_message_that_comes_twice() -> None:
+    memory = in_flow()
+    memory.begin_turn(TurnCache(message_id="a"))
+    memory.request_confirmation(PendingConfirmation("f1", "Book?", {}, 1, timeout_turns=2))
+
+    for _ in range(5):
+        memory.begin_turn(TurnCache(message_id="b"))
+
+    assert memory.confirm_action() is True
+
+
+def test_an_entity_is_forgotten_also_where_the_turn_begins_again() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(message_id="a", raw_entities=[entity("Ada"), entity("Bob")]))
+    memory.begin_turn(TurnCache(message_id="b"))
+
+    assert memory.forget_entity("Ada") is True
+    assert memory.forget_entity("Ada") is False
+    memory.begin_turn(TurnCache(message_id="b"))
+
+    assert list(memory.entity_workspace) == ["Bob"]

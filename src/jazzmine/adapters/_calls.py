@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
-from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._direct import Direct

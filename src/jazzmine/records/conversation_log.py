@@ -152,7 +152,7 @@ def messages_stored_before(
     Raises:
         IntegrityError: the conversation is not stored, an id is stored with another content, or
             some ids are stored and others are not.
-        ConflictError: another message than the expected one is the newest.
+        ConflictError: another message than the expected one is the newest, whatever is stored.
         NotFoundError: `replace_after` is no message of the conversation.
     """
     if not refusal.is_known:
@@ -162,9 +162,10 @@ def messages_stored_before(
         if message.id in stored and not _same_content(stored[message.id], message):
             raise _stored_differently(message.id)
     if stored:
-        if len(stored) < len(given):
+        if len(stored) == len(given):
+            return [stored[message.id] for message in given]
+        if expected_last in (ANY, refusal.newest_id):
             raise _stored_in_part(stored)
-        return [stored[message.id] for message in given]
     if expected_last is not ANY and expected_last != refusal.newest_id:
         raise _changed_meanwhile(expected_last, refusal.newest_id)
     raise NotFoundError(f"message {replace_after!r} is no message of this conversation")

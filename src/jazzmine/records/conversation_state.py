@@ -8,7 +8,13 @@ from dataclasses import field
 from typing import ClassVar
 
 from jazzmine.records.enums import ConversationStatus, FlowStatus
-from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
+from jazzmine.records.flow import (
+    ActiveFlowState,
+    FlowRecord,
+    PendingConfirmation,
+    Slot,
+    SuspendedFlow,
+)
 from jazzmine.records.memory_base import MemoryRecord, memory_record
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
@@ -24,6 +30,9 @@ class ConversationState(MemoryRecord):
     # The newest items are kept, up to these numbers; a subclass may set others.
     max_topic_history: ClassVar[int] = 50
     max_flow_history: ClassVar[int] = 50
+    max_flow_history_bytes: ClassVar[int] = 256 << 10
+    max_suspended_flows: ClassVar[int] = 10
+    max_known_messages: ClassVar[int] = 16
     max_entity_attributes: ClassVar[int] = 50
     max_tool_call_history: ClassVar[int] = 200
 
@@ -48,6 +57,10 @@ class ConversationState(MemoryRecord):
     topics_dropped: Int64 = 0
     flows_dropped: Int64 = 0
     data: JsonObject = field(default_factory=dict)
+    suspended_flows: list[SuspendedFlow] = field(default_factory=list)
+    turns_by_message: dict[Text, Int64] = field(default_factory=dict)
+    applied_messages: list[Text] = field(default_factory=list)
+    confirmed: PendingConfirmation | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_in_flow(self) -> bool:
@@ -79,8 +92,8 @@ class ConversationState(MemoryRecord):
 
     @property
     def salient_entities(self) -> list[WorkspaceEntity]:
-        """The known entities, the most recently seen first."""
-        entities = self.entity_workspace.values()
+        """The known entities, the one that was mentioned last first."""
+        entities = reversed(self.entity_workspace.values())
         return sorted(entities, key=lambda entity: entity.last_seen_turn, reverse=True)
 
     @property

@@ -15,6 +15,7 @@ class FlowStatus(str, Enum):
     AWAITING_CONFIRMATION = "awaiting_confirmation"
     COMPLETED = "completed"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
     FAILED = "failed"
 
     @property
@@ -23,7 +24,9 @@ class FlowStatus(str, Enum):
         return self not in _ENDED
 
 
-_ENDED = frozenset({FlowStatus.COMPLETED, FlowStatus.CANCELLED, FlowStatus.FAILED})
+_ENDED = frozenset(
+    {FlowStatus.COMPLETED, FlowStatus.CANCELLED, FlowStatus.EXPIRED, FlowStatus.FAILED}
+)
 
 
 class ConversationStatus(str, Enum):

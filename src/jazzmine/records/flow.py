@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import field
-from typing import Any
+from typing import Annotated, Any
+from uuid import uuid4
+
+from pydantic import Field
 
 from jazzmine.records.enums import FlowStatus
 from jazzmine.records.memory_base import MemoryRecord, memory_record, set_unvalidated
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.types import Id, Int64, JsonObject, JsonValue, Text
 
-__all__ = ["ActiveFlowState", "FlowRecord", "PendingConfirmation", "Slot"]
+__all__ = ["ActiveFlowState", "FlowRecord", "PendingConfirmation", "Slot", "SuspendedFlow"]
 
 
 @memory_record
@@ -54,7 +58,10 @@ class PendingConfirmation(MemoryRecord):
         action_payload: the data of the action, a JSON object.
         requested_at_turn: the turn in which it was asked.
         requested_at: Unix seconds.
-        timeout_turns: the number of turns in which it can be answered.
+        timeout_turns: in how many turns it can be answered, the one of asking included: with 3
+            the user has the two messages after the one in whose turn it was asked.
+        id: tells it from other questions of the conversation.
+        timeout_seconds: for how long it can be answered, in s; None is no limit.
     """
 
     flow_id: Text
@@ -62,11 +69,15 @@ class PendingConfirmation(MemoryRecord):
     action_payload: JsonObject
     requested_at_turn: Int64
     requested_at: float = field(default_factory=time.time)
-    timeout_turns: Int64 = 3
+    timeout_turns: Annotated[Int64, Field(ge=1)] = 3
+    id: Id = field(default_factory=lambda: str(uuid4()))
+    timeout_seconds: float | None = None
 
     def is_expired(self, current_turn: int) -> bool:
-        """Whether the question can no longer be answered in a turn."""
-        return current_turn - self.requested_at_turn >= self.timeout_turns
+        """Whether the question can no longer be answered in a turn, or now."""
+        limit = self.timeout_seconds
+        is_late = limit is not None and time.time() - self.requested_at >= limit
+        return is_late or current_turn - self.requested_at_turn >= self.timeout_turns
 
 
 @memory_record
@@ -217,10 +228,18 @@ class ActiveFlowState(MemoryRecord):
         """Return all tool calls of the flow as `<completed_tool_calls>`, or "" without any."""
         return calls_section("completed_tool_calls", self.tool_call_history)
 
-    def is_same_start(self, other: ActiveFlowState) -> bool:
-        """Whether the other flow is this one, with the same start; its turn may be left at 0."""
-        mine = self.flow_id, self.started_at, other.started_at_turn and self.started_at_turn
-        return mine == (other.flow_id, other.started_at, other.started_at_turn)
+    def is_same_start(self, other: ActiveFlowState, turn_number: int) -> bool:
+        """Whether the other flow, which starts in a turn, is this one."""
+        started = other.flow_id, other.started_at_turn or turn_number
+        return started == (self.flow_id, self.started_at_turn)
+
+    def replace_slots(self, slots: Iterable[Slot]) -> None:
+        """Ask for these slots from now on; those that were known keep their values."""
+        known, asked = self.slots, {slot.name: slot for slot in slots}
+        for name in asked.keys() & known.keys():
+            kept = ("collected", "value", "collected_at_turn", "validation_error")
+            set_unvalidated(asked[name], **{key: getattr(known[name], key) for key in kept})
+        set_unvalidated(self, slots=asked)
 
     def drop_raw_results(self) -> None:
         """Remove the raw results of the tool calls, which only the turn keeps."""
@@ -245,6 +264,19 @@ class ActiveFlowState(MemoryRecord):
             slot_values=self.collected_slot_values,
             tool_summaries=[c.result_summary for c in calls if c.success and c.result_summary],
         )
+
+
+@memory_record
+class SuspendedFlow(MemoryRecord):
+    """A flow that was set aside, and comes back when the flow above it has ended.
+
+    Attributes:
+        flow: the flow, as it was.
+        confirmation: the question that it waits for; None without one.
+    """
+
+    flow: ActiveFlowState
+    confirmation: PendingConfirmation | None = None
 
 
 def _tool_name(tool: Any) -> Any:

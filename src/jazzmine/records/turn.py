@@ -52,7 +52,9 @@ class TurnCache(MemoryRecord):
     """The data of the current turn; the next turn replaces it.
 
     Attributes:
-        turn_number: the number of the turn, from 1.
+        turn_number: the number of the turn, from 1; `begin_turn` numbers the turn of a
+            `message_id`, if this is 0.
+        message_id: the id of the user's message, by which `begin_turn` knows the turn again.
         enhanced_query: the user's text, rewritten so that it stands alone.
         intent: what the user wants.
         sentiment_score: the mood of the text, from -1 to 1.
@@ -72,7 +74,7 @@ class TurnCache(MemoryRecord):
             turn that begins again starts; `begin_turn` sets it.
     """
 
-    turn_number: Int64
+    turn_number: Int64 = 0
     enhanced_query: Text = ""
     intent: Text = "unknown"
     sentiment_score: float = 0.0
@@ -87,6 +89,7 @@ class TurnCache(MemoryRecord):
     unresolved_flow_ids: list[Text] = field(default_factory=list)
     flow_candidates: list[JsonObject] = field(default_factory=list)
     tool_calls: list[ToolCallRecord] = field(default_factory=list)
+    message_id: Text = ""
     entities_before: dict[Text, WorkspaceEntity] | None = field(
         default=None, compare=False, repr=False
     )
@@ -169,7 +172,9 @@ def merge_entities(
     max_age_turns: int,
     max_attributes: int,
 ) -> dict[str, WorkspaceEntity]:
-    """Return the entities known after a turn; the arguments are not changed.
+    """Return the entities known after a turn, in the order in which they were mentioned last.
+
+    The arguments are not changed.
 
     Args:
         mentioned: dicts with a `name`, which is stripped (a blank one does not count), and
@@ -188,7 +193,7 @@ def merge_entities(
         if name == "":
             continue
         mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, turn_number)
-        before, attributes, count = merged.get(mention.name), mention.attributes, 1
+        before, attributes, count = merged.pop(mention.name, None), mention.attributes, 1
         if before is not None:
             attributes = before.attributes + attributes
             mention = shallow_copy(before)

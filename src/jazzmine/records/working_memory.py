@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 from jazzmine.errors import NotAppliedError
 from jazzmine.records.conversation_state import ConversationState
 from jazzmine.records.enums import ConversationStatus, FlowStatus
-from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot, SuspendedFlow
 from jazzmine.records.memory_base import (
     ENDED,
     checked_copy,
     memory_record,
     refuse_after_block,
     set_unvalidated,
+    shallow_copy,
 )
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.transition_arguments import (
@@ -34,6 +35,7 @@ __all__ = ["STRICT", "WorkingMemory"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 AnyTransition = TypeVar("AnyTransition", bound=Callable[..., bool])
 
 # Another key in a working memory's `__dict__`: a transition that does not apply raises.
@@ -60,37 +62,44 @@ class WorkingMemory(ConversationState):
     and return whether they changed the state:
 
     transition               applies                    and then
-    begin_turn               always                     the turn and its number are set, its
-                                                        entities merged and old ones dropped; a
-                                                        turn that is no continuation adds a
+    begin_turn               unless a later turn has    the turn and its number are set, its
+                             begun, or another message  entities merged and old ones dropped; a
+                             has the number             turn that is no continuation adds a
                                                         topic; an expired confirmation is
                                                         dropped, and the flow waiting for it
-                                                        cancelled; a cancellation cancels the
-                                                        flow in progress and drops the
-                                                        confirmation, with or without a flow
+                                                        archived as expired; a cancellation
+                                                        cancels the flow in progress and drops
+                                                        the confirmation, with or without a flow
     end_turn                 always                     the reply is kept; the latest topic gets
                                                         its summary if it has none
     start_flow               unless it is active        a flow still in progress is archived as
                              already                    cancelled; this one is the active flow
+    suspend_flow             a flow is in progress      it is set aside with its question
+    resume_flow              it is set aside, and no    it is the active flow again
+                             flow is in progress
     advance_sequential_step  a step of the flow is      the result is kept; the next step is the
                              left                       current one
     record_branch_result     the flow has the branch    the result is kept
     set_condition_branch     there is a flow            the branch is kept
     record_tool_call         in a turn or a flow        the turn keeps the call, the flow the
                                                         call without its raw result
-    register_slots           there is a flow            slots with unknown names are added
-    collect_slot             the flow has the slot      the value is kept or, with an error, the
-                                                        slot is open again
+    register_slots           there is a flow            slots with unknown names are added, or
+                                                        all slots replaced
+    collect_slot,            the flow has the slot      the value is kept or, with an error, the
+    clear_slot                                          slot is open again; a slot that changes
+                                                        closes the question of the flow
+    forget_entity            it is known                it is known no more
     set_data                 always                     the values are merged into `data`
     request_confirmation     always                     the question is kept; a flow in progress
                                                         waits for the answer
-    confirm_action           a confirmation is open     it is dropped, and the flow goes on
+    confirm_action           the confirmation is open   it is dropped, and the flow goes on
                              and has not expired
     complete_flow,           there is a flow            it is archived, and its confirmation
     fail_flow                                           dropped; a question that belongs to no
-                                                        flow stays open
+                                                        flow stays open; the flow that was set
+                                                        aside last comes back
     cancel_flow              there is a flow or a       the flow is archived, and the
-                             confirmation               confirmation dropped
+                             confirmation               confirmation dropped; as above
 
     A flow in progress awaits a confirmation while the question that it waits for is open; or
     else it collects slots while one is pending; or else it is active. The conversation's status
@@ -101,17 +110,16 @@ class WorkingMemory(ConversationState):
     argument that cannot be stored it raises `TypeError` (not the expected record) or
     `ValidationError` (which names the field or the argument), and changes nothing.
 
-    Repeating a transition with the same arguments has no further effect, with two exceptions:
-    `advance_sequential_step` finishes another step, and `record_tool_call` adds another call,
-    because two equal calls may be intended. (When a store repeats a write whose reply was
-    lost, it makes no transition twice.)
+    A turn is repeated as a whole: `begin_turn` knows it by its message, and a store's
+    `update(message_id=...)` applies a message's change once. (When a store repeats a write whose
+    reply was lost, it makes no transition twice.)
 
     The size does not grow with the number of turns: the newest `max_topic_history` topics
-    and `max_flow_history` ended flows, the newest `max_entity_attributes` attributes of an
-    entity, and the newest `max_tool_call_history` calls of a flow. They are attributes of the
-    class; a subclass may set others. The rest is limited by the flow's own definition (steps,
-    branches, slots), by `entity_max_age_turns`, or replaced with the turn (its tool calls, the
-    only ones with raw results).
+    and `max_flow_history` ended flows (of `max_flow_history_bytes` together), the newest
+    `max_entity_attributes` attributes of an entity, and the newest `max_tool_call_history` calls of
+    a flow. They are attributes of the class; a subclass may set others. The rest is limited by the
+    flow's own definition (steps, branches, slots), by `entity_max_age_turns`, or replaced with the
+    turn (its tool calls, the only ones with raw results).
 
     Attributes:
         conversation_id: the conversation that it belongs to.
@@ -137,6 +145,11 @@ class WorkingMemory(ConversationState):
         topics_dropped: how many older topics `topic_history` no longer holds.
         flows_dropped: how many older flows `flow_history` no longer holds.
         data: the application's own values, such as a cart or a draft; see `set_data`.
+        suspended_flows: the flows that were set aside, the newest last.
+        turns_by_message: the turns of the last messages, by their ids.
+        applied_messages: the ids of the last messages whose change was made.
+        confirmed: the question that a store's `confirm_action` has just confirmed, for the one
+            caller that it returns this to; it is never stored.
     """
 
     @_transition
@@ -144,24 +157,37 @@ class WorkingMemory(ConversationState):
         """Begin a turn, with all its effects on entities, topics, confirmation and flow.
 
         Entities are merged and stale ones dropped; a turn that is no continuation adds a
-        `TopicShift`; an expired confirmation is dropped and the flow that awaits it cancelled; a
-        cancellation cancels the flow in progress, also while it awaits a confirmation, and drops a
-        confirmation that belongs to no flow.
+        `TopicShift`; an expired confirmation is dropped and the flow that awaits it archived as
+        expired; a cancellation cancels the flow in progress, also while it awaits a confirmation,
+        and drops a confirmation that belongs to no flow.
 
-        A cache with the `turn_number` of the current turn replaces the turn's cache, and doubles
-        nothing: the entities are those that were known before the turn, merged with the cache's,
-        and a topic that the turn has begun stays the only one.
+        A cache with a `message_id` and no number has the number of that message's turn, or the
+        next one. A number below that of the current turn, or that another message has, does not
+        apply. The same turn again replaces the turn's cache, and doubles nothing: the entities
+        are those that were known before the turn, merged with the cache's, and a topic that the
+        turn has begun stays the only one.
         """
         cache = checked_copy(turn_cache, TurnCache, "turn_cache")
-        turn, shifts, cancels = cache.turn_number, not cache.is_continuation, cache.is_cancellation
+        turn, shifts, cancels = (
+            self._turn_of(cache),
+            not cache.is_continuation,
+            cache.is_cancellation,
+        )
+        if turn < self.turn_number:
+            reason = f"it is turn {turn}, and turn {self.turn_number} has begun"
+            return self._not_applied("begin_turn", reason)
         known = self.entity_workspace
         repeated = self.current_turn if self.turn_number == turn else None
         if repeated is not None:
+            if repeated.message_id not in ("", cache.message_id):
+                reason = f"turn {turn} is that of message {repeated.message_id!r}"
+                return self._not_applied("begin_turn", reason)
             if repeated.entities_before is not None:  # or else an earlier version began the turn
                 known = repeated.entities_before
             began_topic = self.topic_history and self.topic_history[-1].turn_number == turn
             shifts = shifts and not began_topic
             cancels = cancels and not repeated.is_cancellation
+        set_unvalidated(cache, turn_number=turn)
         set_unvalidated(cache, entities_before=known)
         entities = merge_entities(
             known,
@@ -177,6 +203,8 @@ class WorkingMemory(ConversationState):
         }
         if shifts:
             changes["topic_history"] = [*self.topic_history, TopicShift(turn, cache.intent)]
+        if cache.message_id:
+            changes["turns_by_message"] = self._with_message(cache.message_id, turn)
         changes |= self._without_declined(turn, cancels)
         if self.active_flow is not None:
             self.active_flow.drop_raw_results()
@@ -202,12 +230,16 @@ class WorkingMemory(ConversationState):
         """Make a flow the active one.
 
         A flow still in progress is archived as cancelled first, and its confirmation dropped;
-        the log has a warning. A flow that is active already (the same `flow_id`, `started_at`
-        and `started_at_turn`) goes on as it is. A `started_at_turn` of 0 is set to this turn.
+        the log has a warning. A flow that is active already (the same `flow_id` and
+        `started_at_turn`) goes on as it is. A `started_at_turn` of 0 is set to this turn.
         """
         started = checked_copy(flow_state, ActiveFlowState, "flow_state")
         before = self.active_flow
-        if before is not None and self.is_in_flow and before.is_same_start(started):
+        if (
+            before is not None
+            and self.is_in_flow
+            and before.is_same_start(started, self.turn_number)
+        ):
             logger.info("%r: the flow %r is active already", self.conversation_id, before.flow_name)
             return False
         changes: dict[str, Any] = {}
@@ -229,6 +261,44 @@ class WorkingMemory(ConversationState):
         if started.current_step > started.total_steps:
             set_unvalidated(started, current_step=started.total_steps)
         return self._changed(**{**changes, "active_flow": started})
+
+    @_transition
+    def suspend_flow(self) -> bool:
+        """Set the flow in progress aside with its slots and its question, for a digression.
+
+        It comes back when the flow that is started above it ends, or by `resume_flow`. The oldest
+        of more than `max_suspended_flows` is archived as cancelled.
+        """
+        flow = self.active_flow
+        if flow is None or not self.is_in_flow:
+            return self._not_applied("suspend_flow", "no flow in progress")
+        question = self.pending_confirmation
+        if question is not None and not self._is_asked_by(flow, question):
+            question = None
+        suspended = [*self.suspended_flows, SuspendedFlow(flow, question)]
+        changes: dict[str, Any] = {"active_flow": None}
+        if question is not None:
+            changes["pending_confirmation"] = None
+        if len(suspended) > self.max_suspended_flows:
+            dropped = suspended.pop(0).flow.ended(FlowStatus.CANCELLED, self.turn_number)
+            changes["flow_history"] = [*self.flow_history, dropped]
+            logger.warning("%r: too many flows are set aside", self.conversation_id)
+        return self._changed(**changes, suspended_flows=suspended)
+
+    @_transition
+    def resume_flow(self, flow_id: str | None = None) -> bool:
+        """Go on with a flow that was set aside, by default the newest.
+
+        It has its slots and its question as they were; an expired question is dropped.
+        """
+        if self.is_in_flow:
+            return self._not_applied("resume_flow", "another flow is in progress")
+        changes = self._resumed(flow_id, self.turn_number, self.pending_confirmation)
+        if not changes:
+            return self._not_applied("resume_flow", "no such flow is set aside")
+        return self._changed(
+            **{**self._without_flow(FlowStatus.CANCELLED, self.turn_number), **changes}
+        )
 
     @_transition
     def advance_sequential_step(self, step_result: dict[str, Any]) -> bool:
@@ -289,14 +359,22 @@ class WorkingMemory(ConversationState):
         return self._changed()
 
     @_transition
-    def register_slots(self, slots: Iterable[Slot]) -> bool:
-        """Add slots for the active flow to collect; slots with a known name are not changed."""
+    def register_slots(self, slots: Iterable[Slot], replace: bool = False) -> bool:
+        """Add slots for the active flow to collect; slots with a known name are not changed.
+
+        Args:
+            replace: whether the flow has these slots and no others from now on; a slot with a
+                known name keeps its value.
+        """
         if isinstance(slots, Slot | Mapping):
             raise TypeError(f"slots must be a list of Slot, not {type(slots).__name__}")
         asked = [checked_copy(slot, Slot, "slots") for slot in slots]
         flow = self.active_flow
         if flow is None:
             return self._not_applied("register_slots", "no active flow")
+        if replace:
+            flow.replace_slots(asked)
+            return self._changed(**({} if flow.all_slots_collected else self._without_question()))
         unknown = [slot for slot in asked if slot.name not in flow.slots]
         for slot in unknown:
             flow.slots.setdefault(slot.name, slot)
@@ -307,7 +385,9 @@ class WorkingMemory(ConversationState):
         """Store the answer for a slot of the active flow.
 
         With a `validation_error` any earlier value is removed, and the slot is pending again.
-        When no slot is pending any more, a flow that was collecting slots is active again.
+        When no slot is pending any more, a flow that was collecting slots is active again. A
+        slot that changes closes the question for which the flow waits: the user would confirm
+        something else.
         """
         answer = SlotAnswer(slot_name, value, validation_error)
         flow = self.active_flow
@@ -315,13 +395,39 @@ class WorkingMemory(ConversationState):
         if slot is None:
             reason = f"no slot {answer.slot_name!r} in an active flow"
             return self._not_applied("collect_slot", reason)
+        before = (slot.collected, slot.value)
         if answer.validation_error:
             error = answer.validation_error
             set_unvalidated(slot, collected=False, value=None, validation_error=error)
         else:
             set_unvalidated(slot, collected=True, value=answer.value, validation_error="")
             set_unvalidated(slot, collected_at_turn=self.turn_number)
-        return self._changed()
+        is_same = before == (slot.collected, slot.value)
+        return self._changed(**({} if is_same else self._without_question()))
+
+    @_transition
+    def clear_slot(self, slot_name: str) -> bool:
+        """Remove the value of a slot of the active flow, which is open again.
+
+        The question for which the flow waits is closed.
+        """
+        flow = self.active_flow
+        slot = flow.slots.get(slot_name) if flow else None
+        if slot is None:
+            return self._not_applied("clear_slot", f"no slot {slot_name!r} in an active flow")
+        set_unvalidated(slot, collected=False, value=None, validation_error="")
+        set_unvalidated(slot, collected_at_turn=0)
+        return self._changed(**self._without_question())
+
+    @_transition
+    def forget_entity(self, name: str) -> bool:
+        """Remove an entity from those that the conversation knows."""
+        if name not in self.entity_workspace:
+            return self._not_applied("forget_entity", f"no entity {name!r}")
+        turn = self.current_turn
+        if turn is not None and turn.entities_before is not None:
+            set_unvalidated(turn, entities_before=_without(turn.entities_before, name))
+        return self._changed(entity_workspace=_without(self.entity_workspace, name))
 
     @_transition
     def request_confirmation(self, confirmation: PendingConfirmation) -> bool:
@@ -336,39 +442,54 @@ class WorkingMemory(ConversationState):
         return self._changed(pending_confirmation=question)
 
     @_transition
-    def confirm_action(self) -> bool:
+    def confirm_action(self, confirmation_id: str | None = None) -> bool:
         """Confirm the open question: it is dropped, and the flow that awaits it continues.
 
         The flow is then active, or collects slots if one is pending. An expired confirmation
         cannot be confirmed; the next `begin_turn` drops it.
+
+        Args:
+            confirmation_id: the id of the question that the user has answered; None is the open
+                one, whichever it is.
         """
         confirmation = self.pending_confirmation
-        if confirmation is None and not self._flow_waits:
+        if confirmation is None:
             return self._not_applied("confirm_action", "nothing to confirm")
-        if confirmation is not None and confirmation.is_expired(self.turn_number):
+        if confirmation_id not in (None, confirmation.id):
+            reason = f"confirmation {confirmation_id!r} is not open"
+            return self._not_applied("confirm_action", reason)
+        if confirmation.is_expired(self.turn_number):
             return self._not_applied("confirm_action", "the confirmation has expired")
         return self._changed(pending_confirmation=None)
 
     @_transition
-    def complete_flow(self) -> bool:
+    def complete_flow(self, flow_id: str | None = None) -> bool:
         """Archive the active flow as completed, and drop its confirmation.
 
-        A question that belongs to no flow, and for which this one does not wait, stays open.
+        A question that belongs to no flow, and for which this one does not wait, stays open. The
+        flow that was set aside last comes back.
+
+        Args:
+            flow_id: which flow; another one is left alone. None is the active one.
         """
-        return self._end_flow("complete_flow", FlowStatus.COMPLETED)
+        return self._end_flow("complete_flow", FlowStatus.COMPLETED, flow_id)
 
     @_transition
-    def cancel_flow(self) -> bool:
-        """Archive the active flow as cancelled, if there is one, and drop any confirmation."""
-        if self.pending_confirmation is None:
-            return self._end_flow("cancel_flow", FlowStatus.CANCELLED)
-        changes = self._without_flow(FlowStatus.CANCELLED, self.turn_number)
-        return self._changed(**{**changes, "pending_confirmation": None})
+    def cancel_flow(self, flow_id: str | None = None) -> bool:
+        """Archive the active flow as cancelled, if there is one, and drop any confirmation.
+
+        Otherwise it does what `complete_flow` does.
+        """
+        question = self.pending_confirmation
+        if question is None or flow_id is not None:
+            return self._end_flow("cancel_flow", FlowStatus.CANCELLED, flow_id)
+        set_unvalidated(self, pending_confirmation=None)
+        return self._changed(**self._after_flow(FlowStatus.CANCELLED, self.turn_number))
 
     @_transition
-    def fail_flow(self) -> bool:
-        """Archive the active flow as failed, and drop its confirmation, as `complete_flow` does."""
-        return self._end_flow("fail_flow", FlowStatus.FAILED)
+    def fail_flow(self, flow_id: str | None = None) -> bool:
+        """Archive the active flow as failed; otherwise it does what `complete_flow` does."""
+        return self._end_flow("fail_flow", FlowStatus.FAILED, flow_id)
 
     @_transition
     def set_data(self, **values: Any) -> bool:
@@ -377,17 +498,61 @@ class WorkingMemory(ConversationState):
         kept = {name: value for name, value in changed.items() if value is not None}
         return self._changed(data=kept)
 
-    def _end_flow(self, transition: str, status: FlowStatus) -> bool:
-        if self.active_flow is None:
-            return self._not_applied(transition, "no active flow")
-        return self._changed(**self._without_flow(status, self.turn_number))
+    def _turn_of(self, cache: TurnCache) -> int:
+        """Return the number of a turn."""
+        known = self.turns_by_message.get(cache.message_id) if cache.message_id else None
+        if known is not None:
+            return known
+        return (
+            self.turn_number + 1
+            if cache.message_id and not cache.turn_number
+            else cache.turn_number
+        )
+
+    def _with_message(self, message_id: str, turn: int) -> dict[str, int]:
+        turns = {**_without(self.turns_by_message, message_id), message_id: turn}
+        return dict(list(turns.items())[-self.max_known_messages :])
+
+    def _end_flow(self, transition: str, status: FlowStatus, flow_id: str | None) -> bool:
+        flow = self.active_flow
+        if flow is None or flow_id not in (None, flow.flow_id):
+            reason = "no active flow" if flow_id is None else f"no active flow {flow_id!r}"
+            return self._not_applied(transition, reason)
+        return self._changed(**self._after_flow(status, self.turn_number))
+
+    def _after_flow(self, status: FlowStatus, turn_number: int) -> dict[str, Any]:
+        """Return the changes that end the active flow, and bring back the one below it."""
+        changes = self._without_flow(status, turn_number)
+        if not changes:
+            return {}
+        return {**changes, **self._resumed(None, turn_number, changes["pending_confirmation"])}
+
+    def _resumed(
+        self, flow_id: str | None, turn: int, question: PendingConfirmation | None = None
+    ) -> dict[str, Any]:
+        """Return the changes that make a flow that was set aside the active one.
+
+        Args:
+            question: the one that stays open.
+        """
+        for suspended in reversed(self.suspended_flows):
+            if flow_id in (None, suspended.flow.flow_id):
+                own = suspended.confirmation
+                if own is not None and not own.is_expired(turn):
+                    question = own
+                return {
+                    "active_flow": shallow_copy(suspended.flow),
+                    "pending_confirmation": question,
+                    "suspended_flows": [f for f in self.suspended_flows if f is not suspended],
+                }
+        return {}
 
     def _without_flow(self, status: FlowStatus, turn_number: int) -> dict[str, Any]:
         """Return the changes that archive the active flow, if there is one."""
         flow, question = self.active_flow, self.pending_confirmation
         if flow is None:
             return {}
-        if question is not None and (self._flow_waits or question.flow_id == flow.flow_id):
+        if question is not None and self._is_asked_by(flow, question):
             question = None
         return {
             "active_flow": None,
@@ -395,18 +560,25 @@ class WorkingMemory(ConversationState):
             "pending_confirmation": question,
         }
 
+    def _is_asked_by(self, flow: ActiveFlowState, question: PendingConfirmation) -> bool:
+        return self._flow_waits or question.flow_id == flow.flow_id
+
+    def _without_question(self) -> dict[str, Any]:
+        """Return the changes that close the question for which the flow waits."""
+        return {"pending_confirmation": None} if self._flow_waits else {}
+
     def _without_declined(self, turn: int, cancels: bool) -> dict[str, Any]:
         """Return the flow and the confirmation after the expiry or the cancellation in a turn."""
         confirmation = self.pending_confirmation
         expired = confirmation is not None and confirmation.is_expired(turn)
         if expired:
             logger.info("%r: the confirmation expired in turn %d", self.conversation_id, turn)
-        changes: dict[str, Any] = {}
-        if (cancels and self.is_in_flow) or (expired and self._flow_waits):
-            changes = self._without_flow(FlowStatus.CANCELLED, turn)
+        ends = (cancels and self.is_in_flow) or (expired and self._flow_waits)
         if cancels or expired:
-            changes["pending_confirmation"] = None
-        return changes
+            set_unvalidated(self, pending_confirmation=None)
+        if not ends:
+            return {}
+        return self._after_flow(FlowStatus.CANCELLED if cancels else FlowStatus.EXPIRED, turn)
 
     @property
     def _flow_waits(self) -> bool:
@@ -425,21 +597,40 @@ class WorkingMemory(ConversationState):
     def _changed(self, **validated: Any) -> bool:
         values = vars(self)
         values.update(validated, last_updated=time.time())
+        self._derive()
+        topics, flows = self.topic_history, self.flow_history
+        if (excess := len(topics) - self.max_topic_history) > 0:
+            dropped = self.topics_dropped + excess
+            values.update(topic_history=topics[excess:], topics_dropped=dropped)
+        if ("flow_history" in validated or len(flows) > self.max_flow_history) and (
+            excess := self._excess_flows()
+        ) > 0:
+            dropped = self.flows_dropped + excess
+            values.update(flow_history=flows[excess:], flows_dropped=dropped)
+        return True
+
+    def _excess_flows(self) -> int:
+        """Return how many of the oldest records of flows are too many, or too large."""
+        flows, size = self.flow_history, 0
+        for kept, record in enumerate(reversed(flows[-self.max_flow_history :])):
+            size += len(record.__pydantic_serializer__.to_json(record))
+            if size > self.max_flow_history_bytes:
+                return len(flows) - kept
+        return len(flows) - self.max_flow_history
+
+    def derive_statuses(self) -> None:
+        """Derive the statuses after changes in place; an `ERROR` of the application stays."""
+        if self.status is not ConversationStatus.ERROR:
+            self._derive()
+
+    def _derive(self) -> None:
         status = self._flow_status()
         if status is not None and self.active_flow is not None:
             set_unvalidated(self.active_flow, status=status)
         idle = ConversationStatus.IDLE
         if self.pending_confirmation is not None:
             idle = ConversationStatus.AWAITING_CONFIRMATION
-        values["status"] = _STATUS_IN_FLOW.get(status, idle)
-        topics, flows = self.topic_history, self.flow_history
-        if (excess := len(topics) - self.max_topic_history) > 0:
-            dropped = self.topics_dropped + excess
-            values.update(topic_history=topics[excess:], topics_dropped=dropped)
-        if (excess := len(flows) - self.max_flow_history) > 0:
-            dropped = self.flows_dropped + excess
-            values.update(flow_history=flows[excess:], flows_dropped=dropped)
-        return True
+        set_unvalidated(self, status=_STATUS_IN_FLOW.get(status, idle))
 
     def _not_applied(self, transition: str, reason: str) -> bool:
         text = f"{self.conversation_id!r}: {transition} changed nothing: {reason}"
@@ -447,6 +638,10 @@ class WorkingMemory(ConversationState):
             raise NotAppliedError(text)
         logger.warning("%s", text)
         return False
+
+
+def _without(values: Mapping[str, T], name: str) -> dict[str, T]:
+    return {key: value for key, value in values.items() if key != name}
 
 
 _STATUS_IN_FLOW: dict[FlowStatus | None, ConversationStatus] = {

@@ -121,6 +121,13 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
         return await self._store.save(wm)
 
     @composed
+    async def restore(self, conversation_id: str, snapshot: WorkingMemory) -> WorkingMemory:
+        """Go back to an earlier state of a conversation of the user."""
+        require_own(self._user_id, checked_copy(snapshot, WorkingMemory, "snapshot").user_id)
+        await self._require(conversation_id)
+        return await self._store.restore(conversation_id, snapshot)
+
+    @composed
     async def delete(self, conversation_id: str) -> bool:
         """Delete a working memory of the user."""
         self._known.discard(conversation_id)
@@ -147,7 +154,10 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
 
     @composed
     async def update(
-        self, conversation_id: str, transition: Callable[[WorkingMemory], bool | None]
+        self,
+        conversation_id: str,
+        transition: Callable[[WorkingMemory], bool | None],
+        message_id: str | None = None,
     ) -> WorkingMemory:
         """Change a working memory of the user by a function, in one step."""
 
@@ -158,14 +168,16 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
             return changed
 
         await self._require(conversation_id)
-        return await self._store.update(conversation_id, change)
+        return await self._store.update(conversation_id, change, message_id)
 
     @asynccontextmanager
-    async def locked(self, conversation_id: str) -> AsyncIterator[WorkingMemory]:
+    async def locked(
+        self, conversation_id: str, message_id: str | None = None
+    ) -> AsyncIterator[WorkingMemory]:
         """Hold the lock of a working memory of the user for a block, and save once at its end."""
         self.require_open()
         await self._require(conversation_id)
-        async with self._store.locked(conversation_id) as memory:
+        async with self._store.locked(conversation_id, message_id) as memory:
             self._require_own(memory)
             yield memory
             require_own(self._user_id, memory.user_id)

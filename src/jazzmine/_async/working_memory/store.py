@@ -21,6 +21,7 @@ from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import (
+    IntegrityError,
     LockLostError,
     NotAppliedError,
     NotFoundError,
@@ -112,9 +113,10 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.working_memory.scoped import ScopedWorkingMemoryStore
+        from jazzmine._async.factory import view_of_working_memory
 
-        return ScopedWorkingMemoryStore(self, require_id("user_id", user_id))
+        view: WorkingMemoryStore = view_of_working_memory(self, require_id("user_id", user_id))
+        return view
 
     async def _owner(self, conversation_id: str) -> str | None:
         """Return whose the stored working memory is, which is not decrypted; None for none."""
@@ -136,6 +138,9 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         """Return a conversation's working memory, a new one if it has none.
 
         Either way its time to live starts anew.
+
+        Raises:
+            IntegrityError: the conversation has another user's working memory.
         """
         new = self.memory_type(
             require_id("conversation_id", conversation_id),
@@ -150,7 +155,12 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             )
             if change is not None:
                 return deep_copy(new)
-        return deep_copy(_found(conversation_id, stored))
+        memory = _found(conversation_id, stored)
+        if memory.user_id != user_id:
+            raise IntegrityError(
+                f"the working memory of conversation {conversation_id!r} is another user's"
+            )
+        return deep_copy(memory)
 
     @operation()
     async def save(self, wm: WorkingMemory) -> WorkingMemory:
@@ -164,6 +174,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             StaleWorkingMemoryError: the stored one was saved, deleted or made anew since.
         """
         saved = with_class(checked_copy(wm, WorkingMemory, "wm"), self.memory_type)
+        saved.derive_statuses()
         read_mark = (saved.version_token or "?") if saved.revision else ""
         set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
 
@@ -180,6 +191,44 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             version_token=saved.version_token,
         )
         return deep_copy(saved)
+
+    @operation()
+    async def restore(self, conversation_id: str, snapshot: WorkingMemory) -> WorkingMemory:
+        """Go back to an earlier state of a conversation, as when the user takes something back.
+
+        It replaces what this store has read or saved last for the conversation, or what is
+        stored if it has not.
+
+        Args:
+            snapshot: an earlier state of this conversation, as any call returned it.
+
+        Raises:
+            ValueError: the snapshot is of another conversation.
+            StaleWorkingMemoryError: somebody has saved since.
+            NotFoundError: the conversation has no working memory.
+        """
+        require_id("conversation_id", conversation_id)
+        restored = with_class(checked_copy(snapshot, WorkingMemory, "snapshot"), self.memory_type)
+        if restored.conversation_id != conversation_id:
+            raise ValueError(f"the snapshot is of conversation {restored.conversation_id!r}")
+        known = self._updates.known(conversation_id)
+        read = await self._updates.load(conversation_id) if known is None else known
+        restored.derive_statuses()
+
+        def decide(stored: Stored) -> Change:
+            current = _found(conversation_id, stored)
+            if stored.mark != read.mark:
+                raise _stale(_found(conversation_id, read), stored)
+            set_unvalidated(
+                restored,
+                revision=current.revision + 1,
+                created_at=current.created_at,
+                last_updated=time.time(),
+            )
+            return Change(restored)
+
+        await self._updates.change(conversation_id, decide)
+        return deep_copy(restored)
 
     @operation("working_memories")
     async def delete(self, conversation_id: str) -> bool:
@@ -259,7 +308,10 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
     @operation()
     async def update(
-        self, conversation_id: str, transition: Callable[[WorkingMemory], bool | None]
+        self,
+        conversation_id: str,
+        transition: Callable[[WorkingMemory], bool | None],
+        message_id: str | None = None,
     ) -> WorkingMemory:
         """Change a conversation's working memory by a function, in one step.
 
@@ -268,6 +320,8 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
                 it returns False to leave it as it was. It may be called several times, with what
                 is stored then, perhaps in another thread: so it must have no other effect, call
                 no store, and take no time.
+            message_id: the message of the user that it belongs to; its change is made once,
+                however often the call is repeated with one of the last 16 messages.
 
         Raises:
             ValidationError: it has set a value that cannot be stored; nothing was changed.
@@ -276,6 +330,8 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
         def decide(stored: Stored) -> Change | None:
             before = _found(conversation_id, stored)
+            if message_id in before.applied_messages:
+                return None
             memory = self._lent(before)
             self._functions_in.add(get_ident())
             try:
@@ -287,14 +343,20 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
                     f"transition must return None or a bool, not {type(changed).__name__}: it is a"
                     " plain function, and what waits belongs into locked()"
                 )
-            return None if changed is False else Change(self._given_back(memory, before))
+            return (
+                None if changed is False else Change(self._given_back(memory, before, message_id))
+            )
 
         require_id("conversation_id", conversation_id)
+        if message_id is not None:
+            require_id("message_id", message_id)
         stored, change = await self._updates.change(conversation_id, decide)
         return _result(stored, change)
 
     @asynccontextmanager
-    async def locked(self, conversation_id: str) -> AsyncIterator[WorkingMemory]:
+    async def locked(
+        self, conversation_id: str, message_id: str | None = None
+    ) -> AsyncIterator[WorkingMemory]:
         """Hold a conversation's lock for a block, and save once at its end.
 
         The block gets the working memory and calls its methods (`wm.collect_slot(...)`); the
@@ -302,13 +364,19 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         raise `RuntimeError`, as does setting a field. Nothing is saved if the block raises, or in
         a process that was forked inside the block: there its end raises `LockLostError`. So does
         the end of a block whose lock has expired, if another call has saved or locked since.
+
+        Args:
+            message_id: the message of the user that the block belongs to: a block of a message
+                whose change was made before (it is in `applied_messages`) saves nothing.
         """
         with call_span(self, "locked", {"conversation_id": conversation_id}):
-            async with self._locked(conversation_id) as memory:
+            async with self._locked(conversation_id, message_id) as memory:
                 yield memory
 
     @asynccontextmanager
-    async def _locked(self, conversation_id: str) -> AsyncIterator[WorkingMemory]:
+    async def _locked(
+        self, conversation_id: str, message_id: str | None
+    ) -> AsyncIterator[WorkingMemory]:
         self.require_open()
         process = os.getpid()
         block = self._updates.begin_block(require_id("conversation_id", conversation_id))
@@ -319,10 +387,13 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
                 async with self._renewed(block):
                     yield memory
                     _require_process(process, conversation_id)
-                changed = self._given_back(memory, before)
+                changed = self._given_back(memory, before, message_id)
             finally:
                 vars(memory)[ENDED] = True
             self.require_open()  # the store may have been closed during the block
+            if message_id in before.applied_messages:
+                await self._updates.abandon_block(block)
+                return
             await self._updates.save_block(block, changed)
             for name in ("revision", "created_at", "version_token"):
                 set_unvalidated(memory, **{name: getattr(changed, name)})
@@ -354,6 +425,16 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         return await self._update(conversation_id, lambda wm: wm.start_flow(flow_state))
 
     @operation()
+    async def suspend_flow(self, conversation_id: str) -> WorkingMemory:
+        """Set the flow in progress aside; see `WorkingMemory.suspend_flow`."""
+        return await self._update(conversation_id, lambda wm: wm.suspend_flow())
+
+    @operation()
+    async def resume_flow(self, conversation_id: str, flow_id: str | None = None) -> WorkingMemory:
+        """Go on with a flow that was set aside; see `WorkingMemory.resume_flow`."""
+        return await self._update(conversation_id, lambda wm: wm.resume_flow(flow_id))
+
+    @operation()
     async def advance_sequential_step(
         self, conversation_id: str, step_result: dict[str, Any]
     ) -> WorkingMemory:
@@ -382,11 +463,13 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         return await self._update(conversation_id, lambda wm: wm.record_tool_call(record))
 
     @operation()
-    async def register_slots(self, conversation_id: str, slots: Iterable[Slot]) -> WorkingMemory:
+    async def register_slots(
+        self, conversation_id: str, slots: Iterable[Slot], replace: bool = False
+    ) -> WorkingMemory:
         """Say what the flow is to ask for; see `WorkingMemory.register_slots`."""
         if isinstance(slots, Iterator):
             slots = list(slots)  # it can be read only once
-        return await self._update(conversation_id, lambda wm: wm.register_slots(slots))
+        return await self._update(conversation_id, lambda wm: wm.register_slots(slots, replace))
 
     @operation()
     async def collect_slot(
@@ -398,6 +481,16 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         )
 
     @operation()
+    async def clear_slot(self, conversation_id: str, slot_name: str) -> WorkingMemory:
+        """Open a slot again; see `WorkingMemory.clear_slot`."""
+        return await self._update(conversation_id, lambda wm: wm.clear_slot(slot_name))
+
+    @operation()
+    async def forget_entity(self, conversation_id: str, name: str) -> WorkingMemory:
+        """Remove an entity; see `WorkingMemory.forget_entity`."""
+        return await self._update(conversation_id, lambda wm: wm.forget_entity(name))
+
+    @operation()
     async def request_confirmation(
         self, conversation_id: str, confirmation: PendingConfirmation
     ) -> WorkingMemory:
@@ -405,24 +498,44 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         return await self._update(conversation_id, lambda wm: wm.request_confirmation(confirmation))
 
     @operation()
-    async def confirm_action(self, conversation_id: str) -> WorkingMemory:
-        """Take the user's yes; see `WorkingMemory.confirm_action`."""
-        return await self._update(conversation_id, lambda wm: wm.confirm_action())
+    async def confirm_action(
+        self, conversation_id: str, confirmation_id: str | None = None
+    ) -> WorkingMemory:
+        """Take the user's yes; see `WorkingMemory.confirm_action`.
+
+        Returns:
+            The working memory; its `confirmed` is the question that this very call has confirmed,
+            with its payload, and None if it does not apply: of two callers only one has it.
+        """
+        question: PendingConfirmation | None = None
+
+        def confirm(wm: WorkingMemory) -> bool:
+            nonlocal question
+            open_question, question = wm.pending_confirmation, None
+            applied = wm.confirm_action(confirmation_id)
+            question = open_question if applied else None
+            return applied
+
+        memory = await self._update(conversation_id, confirm)
+        set_unvalidated(memory, confirmed=None if question is None else deep_copy(question))
+        return memory
 
     @operation()
-    async def complete_flow(self, conversation_id: str) -> WorkingMemory:
+    async def complete_flow(
+        self, conversation_id: str, flow_id: str | None = None
+    ) -> WorkingMemory:
         """Archive the flow as completed; see `WorkingMemory.complete_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.complete_flow())
+        return await self._update(conversation_id, lambda wm: wm.complete_flow(flow_id))
 
     @operation()
-    async def cancel_flow(self, conversation_id: str) -> WorkingMemory:
+    async def cancel_flow(self, conversation_id: str, flow_id: str | None = None) -> WorkingMemory:
         """Archive the flow as cancelled; see `WorkingMemory.cancel_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.cancel_flow())
+        return await self._update(conversation_id, lambda wm: wm.cancel_flow(flow_id))
 
     @operation()
-    async def fail_flow(self, conversation_id: str) -> WorkingMemory:
+    async def fail_flow(self, conversation_id: str, flow_id: str | None = None) -> WorkingMemory:
         """Archive the flow as failed; see `WorkingMemory.fail_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.fail_flow())
+        return await self._update(conversation_id, lambda wm: wm.fail_flow(flow_id))
 
     @operation()
     async def set_data(self, conversation_id: str, **values: Any) -> WorkingMemory:
@@ -463,7 +576,9 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             vars(memory)[STRICT] = True
         return memory
 
-    def _given_back(self, memory: WorkingMemory, before: WorkingMemory) -> WorkingMemory:
+    def _given_back(
+        self, memory: WorkingMemory, before: WorkingMemory, message_id: str | None = None
+    ) -> WorkingMemory:
         """Return what a caller has made of a copy; it is validated, as it was changed in place."""
         changed = with_class(checked_copy(memory, WorkingMemory, "wm"), self.memory_type)
         if changed.conversation_id != before.conversation_id:
@@ -471,6 +586,10 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
                 f"conversation {before.conversation_id!r} was given another conversation_id"
             )
         set_unvalidated(changed, revision=before.revision + 1, created_at=before.created_at)
+        if message_id is not None:
+            applied = [*before.applied_messages, message_id][-changed.max_known_messages :]
+            set_unvalidated(changed, applied_messages=applied)
+        changed.derive_statuses()
         return changed
 
     # The store's life

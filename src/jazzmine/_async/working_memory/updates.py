@@ -26,7 +26,8 @@ from jazzmine._async.working_memory.backend import (
     new_mark,
 )
 from jazzmine._async.working_memory.calls import Block, Call, Change, Decide
-from jazzmine._compat.async_concurrency import Work, sleep
+from jazzmine._compat.concurrency import AsyncWork as Work
+from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline, backoff, call_deadline
 from jazzmine.encryption.states import StateForm
@@ -188,7 +189,7 @@ class Updates:
     ) -> Save:
         mark, memory = new_mark(), change.memory
         if memory is not None:
-            set_unvalidated(memory, version_token=mark)
+            set_unvalidated(memory, version_token=mark, confirmed=None)
         return Save(conversation_id, mark, stored.mark, memory, self._form, token)
 
     # Blocks
@@ -254,12 +255,12 @@ class Updates:
         self._note_written(save, block.stored)
         self._calls.release(block.conversation_id, block)
 
-    async def abandon_block(self, block: Block, error: BaseException) -> None:
+    async def abandon_block(self, block: Block, error: BaseException | None = None) -> None:
         """Release the lock of a block that has not saved, and let the next call go.
 
         Args:
-            error: what was raised. A call that was cancelled, or whose server has failed, does not
-                wait for the server.
+            error: what was raised, if anything. A call that was cancelled, or whose server has
+                failed, does not wait for the server.
         """
         lock, block.lock = block.lock, None
         try:
@@ -270,7 +271,7 @@ class Updates:
                 if failed:
                     self._background_tasks.start(unlock)
                 else:
-                    wait = isinstance(error, Exception)
+                    wait = error is None or isinstance(error, Exception)
                     await self._background_tasks.run(unlock, wait=wait)
         finally:
             self._calls.release(block.conversation_id, block)

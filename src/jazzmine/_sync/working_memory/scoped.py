@@ -121,6 +121,13 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
         return self._store.save(wm)
 
     @composed
+    def restore(self, conversation_id: str, snapshot: WorkingMemory) -> WorkingMemory:
+        """Go back to an earlier state of a conversation of the user."""
+        require_own(self._user_id, checked_copy(snapshot, WorkingMemory, "snapshot").user_id)
+        self._require(conversation_id)
+        return self._store.restore(conversation_id, snapshot)
+
+    @composed
     def delete(self, conversation_id: str) -> bool:
         """Delete a working memory of the user."""
         self._known.discard(conversation_id)
@@ -147,7 +154,10 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
 
     @composed
     def update(
-        self, conversation_id: str, transition: Callable[[WorkingMemory], bool | None]
+        self,
+        conversation_id: str,
+        transition: Callable[[WorkingMemory], bool | None],
+        message_id: str | None = None,
     ) -> WorkingMemory:
         """Change a working memory of the user by a function, in one step."""
 
@@ -158,14 +168,16 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
             return changed
 
         self._require(conversation_id)
-        return self._store.update(conversation_id, change)
+        return self._store.update(conversation_id, change, message_id)
 
     @contextmanager
-    def locked(self, conversation_id: str) -> Iterator[WorkingMemory]:
+    def locked(
+        self, conversation_id: str, message_id: str | None = None
+    ) -> Iterator[WorkingMemory]:
         """Hold the lock of a working memory of the user for a block, and save once at its end."""
         self.require_open()
         self._require(conversation_id)
-        with self._store.locked(conversation_id) as memory:
+        with self._store.locked(conversation_id, message_id) as memory:
             self._require_own(memory)
             yield memory
             require_own(self._user_id, memory.user_id)
