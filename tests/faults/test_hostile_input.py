@@ -122,7 +122,9 @@ def test_a_lone_surrogate_is_refused_by_a_working_memory(
 def test_an_operator_never_reaches_a_query(name: str, tmp_path: Path) -> None:
     with opened(name, tmp_path) as store:
         store.store_conversation(conversation("c1"))
-        for call, value in itertools.product(WITH_AN_ID.values(), OPERATORS):
+        for (method, call), value in itertools.product(WITH_AN_ID.items(), OPERATORS):
+            if method == "prune_conversations" and value is None:
+                continue  # there None is everybody
             with pytest.raises(TypeError):
                 call(store, value)
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from jazzmine._sync.clients.mongodb.types import Collection, Session
 from jazzmine._sync.message_store import mongodb_steps as steps
 from jazzmine._sync.message_store.building import built
-from jazzmine._sync.message_store.mongodb_reads import MongoDBReads
+from jazzmine._sync.message_store.mongodb_reads import COLLECTIONS_OF, MongoDBReads
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine.backends.mongodb.documents import (
     Document,
@@ -53,12 +53,6 @@ T = TypeVar("T")
 
 _MOST_KNOWN = 10_000
 
-_COLLECTIONS: dict[RecordKind, str] = {
-    "conversations": CONVERSATIONS,
-    "messages": MESSAGES,
-    "traces": TRACES,
-}
-
 
 class MongoDBBackend(MongoDBReads):
     """The hooks of a message store in a MongoDB database."""
@@ -72,7 +66,7 @@ class MongoDBBackend(MongoDBReads):
         conversation, messages, trace = turn
         given = steps.TurnDocuments(
             None if conversation is None else document_of(conversation),
-            built(message_documents, messages, messages, self._search.analyser),
+            built(message_documents, messages, messages, self._analyser),
             None if trace is None else document_of(trace),
         )
         if not self._store_one(given):
@@ -202,8 +196,8 @@ class MongoDBBackend(MongoDBReads):
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
     ) -> Sequence[str]:
-        collection = self.client.collections[_COLLECTIONS[kind]]
-        analyser = self._search.analyser if kind == "messages" else None
+        collection = self.client.collections[COLLECTIONS_OF[kind]]
+        analyser = self._analyser if kind == "messages" else None
 
         def rewrite(own: Document) -> bool:
             while (stored := collection.find_one(own)) is not None:
@@ -233,7 +227,7 @@ class MongoDBBackend(MongoDBReads):
     # A conversation as a log
 
     def append(self, given: Append) -> int | Refusal:
-        analyser, conversation_id = self._search.analyser, given.conversation_id
+        analyser, conversation_id = self._analyser, given.conversation_id
         documents = built(message_documents, given.messages, given.messages, analyser)
         of_turn = None if given.trace is None else document_of(given.trace)
         expected, replaced = given.expected_last, given.replace_after

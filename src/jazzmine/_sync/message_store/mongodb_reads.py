@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
 from jazzmine._sync.clients.mongodb.types import Collection, Session
-from jazzmine._sync.message_store.backend import (
-    Batch,
-    MessageBackend,
-    TraceKey,
-)
+from jazzmine._sync.message_store.backend import Batch, TraceKey
 from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine.backends.mongodb.documents import (
@@ -55,11 +51,8 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
-from jazzmine.search.ranking import Counts
 
-__all__ = ["MongoDBReads"]
+__all__ = ["COLLECTIONS_OF", "MongoDBReads"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -70,7 +63,8 @@ _IDS_A_COMMAND = 10_000
 # The server refuses a sum of skip and limit beyond 64 bits.
 _MOST = 2**32
 
-_COLLECTIONS: dict[RecordKind, str] = {
+#: The collection of each kind of record.
+COLLECTIONS_OF: dict[RecordKind, str] = {
     "conversations": CONVERSATIONS,
     "messages": MESSAGES,
     "traces": TRACES,
@@ -87,15 +81,14 @@ _STANDALONE = (
 )
 
 
-class MongoDBReads(MessageBackend):
+class MongoDBReads(MongoDBSearch):
     """The hooks that open, close and read a message store in a MongoDB database."""
 
     system_name = "mongodb"
 
     def __init__(self, config: MongoDBConfig) -> None:
-        self.client = MongoDBClient(config, INDEXES, _FIELDS)
+        super().__init__(MongoDBClient(config, INDEXES, _FIELDS), config.migration_timeout)
         self._language = config.search_language
-        self._search = MongoDBSearch(self.client, config.migration_timeout)
 
     def open(self) -> None:
         try:
@@ -129,7 +122,7 @@ class MongoDBReads(MessageBackend):
         return self._one(TRACES, equal(**{by: key}))
 
     def _one(self, name: str, query: Document) -> Row | None:
-        collection, fields = self.client.collections[name], self._search.projection
+        collection, fields = self.client.collections[name], self._projection
         document = self.client.run(lambda: collection.find_one(query, fields))
         return None if document is None else to_row(document)
 
@@ -166,18 +159,16 @@ class MongoDBReads(MessageBackend):
         return self._page(messages, NEWEST_MESSAGES, owner, limit, after, condition)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        query = among("conversation_id", conversation_ids)
-        groups = self._aggregate(MESSAGES, query, count_by_conversation)
+        pipeline = count_by_conversation(among("conversation_id", conversation_ids))
+        groups = self._aggregate(MESSAGES, pipeline)
         return {group["_id"]: group["count"] for group in groups}
 
-    def _aggregate(
-        self, name: str, query: Document, pipeline: Callable[[Document], list[Document]]
-    ) -> list[Document]:
-        """Return the groups that a pipeline makes of the documents of a query."""
+    def _aggregate(self, name: str, pipeline: list[Document]) -> list[Document]:
+        """Return the groups that a pipeline makes of the documents of a collection."""
         collection = self.client.collections[name]
 
         def groups() -> list[Document]:
-            cursor = collection.aggregate(pipeline(query), batchSize=_DOCUMENTS_A_REPLY)
+            cursor = collection.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
             return cursor.to_list()
 
         return self.client.run(groups)
@@ -198,37 +189,11 @@ class MongoDBReads(MessageBackend):
         return self._page(traces, TRACES_FOUND, "", page.limit, page.after, condition)
 
     def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        percentiles = self.client.has_percentiles
-        query = {**filter_query(where), **NO_COPY}
-        pipeline = partial(usage_pipeline, by=by, percentiles=percentiles)
-        groups = self._aggregate(TRACES, query, pipeline)
-        return read_summaries(groups, by, percentiles=percentiles)
-
-    # Searches
-
-    def search_state(self) -> SearchState | None:
-        return self._search.state()
-
-    def prepare_search(self) -> SearchState | None:
-        return self._search.prepare()
-
-    def make_search(self, language: str | None) -> None:
-        self._search.make(language)
-
-    def fill_search(self, size: int) -> tuple[int, int]:
-        return self._search.fill(size)
-
-    def count_unindexed(self) -> int:
-        return self._search.count_unindexed()
-
-    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        return self._search.count(clauses, scope)
-
-    def list_found(self, page: FoundPage) -> Sequence[Row]:
-        return self._search.find(page)
+        pipeline = usage_pipeline({**filter_query(where), **NO_COPY}, by)
+        return read_summaries(self._aggregate(TRACES, pipeline), by)
 
     def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
-        collection, query = self.client.collections[_COLLECTIONS[kind]], Document()
+        collection, query = self.client.collections[COLLECTIONS_OF[kind]], Document()
         while documents := self._find(collection, query, FIRST_STORED, size):
             query = {"_id": {"$gt": documents[-1]["_id"]}}
             yield to_rows(documents)
@@ -302,7 +267,7 @@ class MongoDBReads(MessageBackend):
     ) -> list[Document]:
         cursor = collection.find(
             query,
-            self._search.projection,
+            self._projection,
             sort=None if listing is None else listing.sort,
             skip=min(offset, _MOST),
             limit=limit if limit is not None and limit < _MOST else 0,

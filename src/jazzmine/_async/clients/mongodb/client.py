@@ -45,9 +45,6 @@ _LEAST_SECONDS = 0.001  # to the driver, 0 means no deadline
 _SECONDS_UNTIL_REFUSED = 0.4
 _SECONDS_TO_ABORT = 0.4
 
-# https://www.mongodb.com/docs/manual/reference/operator/aggregation/percentile/ (MongoDB 7.0)
-_WIRE_VERSION_WITH_PERCENTILE = 21
-
 
 class MongoDBClient:
     """A client of PyMongo, and the collections of a store.
@@ -74,7 +71,6 @@ class MongoDBClient:
         self._fields = fields
         self._names = server_names(config.uri, config.url_options())
         self.has_transactions = False
-        self.has_percentiles = False
         client = None
         with suppress(InvalidURI, ConfigurationError, ValueError, TypeError):
             options = client_options(config.uri, config.timeout)
@@ -117,7 +113,6 @@ class MongoDBClient:
         hello = await self._first_answer()
         # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
         self.has_transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
-        self.has_percentiles = hello["maxWireVersion"] >= _WIRE_VERSION_WITH_PERCENTILE
         return hello
 
     async def _first_answer(self) -> dict[str, Any]:
