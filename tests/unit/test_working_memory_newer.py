@@ -43,11 +43,12 @@ def records_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield every record in a working memory's plain data."""
     flow, turn = data["active_flow"], data["current_turn"]
     yield data
-    yield from (each for each in (flow, turn, data["pending_confirmation"]) if each)
+    yield from (each for each in (turn, data["pending_confirmation"]) if each)
     yield from data["flow_history"] + data["topic_history"]
     yield from data["entity_workspace"].values()
-    yield from flow["tool_call_history"] if flow else ()
-    yield from flow["slots"].values() if flow else ()
+    for each in [flow] * bool(flow) + [below["flow"] for below in data["suspended_flows"]]:
+        yield from [each, *each["tool_call_history"], *each["slots"].values()]
+    yield from [below["confirmation"] for below in data["suspended_flows"]]
     yield from turn["tool_calls"] if turn else ()
 
 
