@@ -114,9 +114,8 @@ def _index_postgres(dsn: str) -> None:
         f"INSERT INTO {SCHEMA}.message_words"
         " (message_id, conversation_id, timestamp, seq, is_pending, terms)"
         " SELECT stored.id, conversation_id, timestamp, stored.seq, false,"
-        f" {SCHEMA}.jazzmine_terms(original_content, stored.user_id, conversation_id, role,"
-        f" owner.user_id) FROM {SCHEMA}.messages AS stored"
-        f" JOIN {SCHEMA}.conversations AS owner ON owner.id = stored.conversation_id",
+        f" {SCHEMA}.jazzmine_terms(original_content, user_id, conversation_id, role)"
+        f" FROM {SCHEMA}.messages AS stored",
         "SET maintenance_work_mem = '256MB'",
         f"CREATE INDEX idx_words_terms ON {SCHEMA}.message_words USING gin (terms)"
         " WITH (gin_pending_list_limit = 1024)",

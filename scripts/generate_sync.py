@@ -22,8 +22,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE, COPY = "src/jazzmine/_async", "src/jazzmine/_sync"
 COMMAND = "python scripts/generate_sync.py"
 
-# The names that differ, in code, strings and comments; besides them `__aenter__` and the other
-# names that unasync replaces. A name that no file uses is an error.
+# The names that differ, in code, strings and comments. Besides them, `__aenter__` and the others
+# that unasync replaces differ, `AsyncX` (`SyncX`) and `async_x` (`sync_x`). A name that no file
+# uses is an error.
 NAMES = {
     "AbstractAsyncContextManager": "AbstractContextManager",
     "AsyncClientSession": "ClientSession",
@@ -35,9 +36,6 @@ NAMES = {
     "_async": "_sync",
     "aclose": "close",
     "asynchronous": "synchronous",
-    "async_concurrency": "sync_concurrency",
-    "async_postgres": "sync_postgres",
-    "async_redis": "sync_redis",
     "wait_async": "wait",
     "wait_conn_async": "wait_conn",
 }
@@ -57,10 +55,9 @@ class RefusedError(Exception):
 def convert(text: str, names: Mapping[str, str]) -> str:
     """Return the sync copy of a source."""
     rule = unasync.Rule(SOURCE, COPY, names)
-    # By default `AsyncX` becomes `SyncX`, whether or not that exists.
-    rule._unasync_name = lambda name: rule.token_replacements.get(name, name)
     code = tokenize_rt.tokens_to_src(rule._unasync_tokens(tokenize_rt.src_to_tokens(text)))
-    return str(re.sub(r"\w+", lambda word: str(rule._unasync_name(word[0])), code))
+    copy = re.sub(r"\w+", lambda word: str(rule._unasync_name(word[0])), code)
+    return re.sub(r"\basync_(?=\w)", "sync_", copy)
 
 
 def flaws(text: str, copy: str) -> Iterator[tuple[int, str]]:

@@ -18,7 +18,8 @@ class _Process:
 
     def __init__(self) -> None:
         self.note_id()
-        os.register_at_fork(after_in_child=self.note_id)
+        if hasattr(os, "register_at_fork"):  # Windows has no forks
+            os.register_at_fork(after_in_child=self.note_id)
 
     def note_id(self) -> None:
         self.id = os.getpid()

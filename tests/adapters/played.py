@@ -45,7 +45,7 @@ class Played:
         """Run one turn, which a new process might begin."""
         raise NotImplementedError
 
-    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         """Return what the framework loads: ("call" or "answer", its id), or ("said", its text)."""
         raise NotImplementedError
 
@@ -61,7 +61,7 @@ class OpenAIAgents(Played):
         async with session.recorder() as hooks:
             await Runner.run(guide, text, session=session, hooks=hooks)
 
-    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         from tests.adapters.openai_agents_sessions import session_of
 
         kinds = {"function_call": "call", "function_call_output": "answer"}
@@ -90,7 +90,7 @@ class AgentFramework(Played):
         )
         await guide.run(text, session=AgentSession(session_id="s1"))
 
-    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         name = (conversation_id or self.conversation_id).partition("/")[0]
         kinds = {"function_call": "call", "function_result": "answer"}
         return [
@@ -118,9 +118,9 @@ class PydanticAI(Played):
         guide = agent(on_call=lambda: self.on_call(), capabilities=[self.conversations.recorder()])
         await self.conversations.save(await guide.run(text, conversation=conversation))
 
-    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         kinds = {"tool-call": "call", "tool-return": "answer"}
-        found = await self.conversations.load(conversation_id or self.conversation_id)
+        found: Any = await self.conversations.load(conversation_id or self.conversation_id)
         return [
             (kinds[part.part_kind], getattr(part, "tool_call_id", ""))
             if part.part_kind in kinds
@@ -160,7 +160,7 @@ class Strands(Played):
     async def run(self, text: str) -> None:
         await self._agent().invoke_async(text)
 
-    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         return [
             ("call", block["toolUse"]["toolUseId"])
             if "toolUse" in block
@@ -192,7 +192,7 @@ class GoogleADK(Played):
             await self.service.create_session(**PLACE)
         await run(runner(self.service, ScriptedModel(), weather), text)
 
-    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         session_id = (conversation_id or self.conversation_id).rpartition("/")[2]
         session = await self.service.get_session(app_name="a1", user_id="u1", session_id=session_id)
         return [
@@ -225,11 +225,11 @@ class LangGraph(Played):
 
         await asyncio.to_thread(self._graph().invoke, question(text), settings(), durability="sync")
 
-    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         from tests.adapters.langgraph_agent import settings
 
         state = await asyncio.to_thread(self._graph().get_state, settings())
-        found: list[tuple[str, str]] = []
+        found: list[tuple[str, Any]] = []
         for message in state.values.get("messages", []):
             if message.type == "tool":
                 found.append(("answer", message.tool_call_id))
@@ -278,14 +278,16 @@ class ClaudeAgentSDK(Played):
         self.on_call()
         await self.sessions.append(key, entries[2:])
 
-    async def history(self, conversation_id: str | None = None) -> list[tuple[str, str]]:
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         name = (conversation_id or self.conversation_id).rpartition("/")[2]
-        entries = await self.sessions.load({"project_key": "project", "session_id": name})
-        found: list[tuple[str, str]] = []
+        entries: Any = await self.sessions.load({"project_key": "project", "session_id": name})
+        found: list[tuple[str, Any]] = []
         for entry in entries or []:
             content = entry["message"]["content"]
             for block in content if isinstance(content, list) else [{"text": content}]:
-                kind = {"tool_use": "call", "tool_result": "answer"}.get(block.get("type"), "said")
+                kind = {"tool_use": "call", "tool_result": "answer"}.get(
+                    str(block.get("type")), "said"
+                )
                 found.append(
                     (kind, block.get("id") or block.get("tool_use_id") or block.get("text"))
                 )

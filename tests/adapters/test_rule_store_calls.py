@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
 
 import pytest
 
@@ -88,7 +89,7 @@ CALLS: dict[str, Callable[[Played], object]] = {
 }
 
 
-def is_whole(history: list[tuple[str, str]]) -> bool:
+def is_whole(history: list[tuple[str, Any]]) -> bool:
     calls: set[str] = set()
     for kind, key in history:
         calls |= {key} if kind == "call" else set()

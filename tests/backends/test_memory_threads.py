@@ -14,7 +14,7 @@ from types import FrameType
 
 import pytest
 
-from jazzmine._compat.sync_concurrency import Affinity
+from jazzmine._compat.concurrency import SyncAffinity as Affinity
 from jazzmine.errors import (
     LockLostError,
 )

@@ -91,6 +91,7 @@ WITH_AN_ID: dict[str, Callable[[Any, Any], Any]] = {
         store.get_turn_traces_by_conversation_id(value)
     ),
     "pop_message": lambda store, value: store.pop_message(value),
+    "prune_conversations": lambda store, value: store.prune_conversations(before=0, user_id=value),
     "rewind_conversation": lambda store, value: store.rewind_conversation(value, after=None),
 }
 

@@ -97,6 +97,7 @@ async def test_each_call_of_a_working_memory_is_one_span(
         "active_count": (),
         "delete": ("c1",),
         "erase_user": ("user",),
+        "move_user": ("user", "other"),
         "get": ("c1",),
         "get_or_create": ("c1", "user", "agent"),
         "ping": (),

@@ -157,7 +157,7 @@ def test_a_record_without_what_it_refers_to_is_left_out_and_named(
     said = run("adopt", f"json:{path}", target)
 
     assert said.status == 1
-    assert "'m': its conversation is not stored" in said.output
+    assert "'m': what it belongs to is not stored" in said.output
     assert "'none': cannot be read: " in said.output
 
 
@@ -166,3 +166,11 @@ def test_a_store_of_this_version_is_refused(path: str, target: str) -> None:
 
     assert said.status == 1
     assert "jazzmine copy" in said.errors
+
+
+def test_a_source_that_cannot_be_read_is_refused_without_its_password(target: str) -> None:
+    said = run("adopt", "postgresql://u:s3cr3t@127.0.0.1:1/db", target)
+
+    assert said.status == 1
+    assert "FROM cannot be read" in said.errors
+    assert "s3cr3t" not in said.errors

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine import Entity, Message
 from jazzmine.encryption.items import ItemCodec
 from jazzmine.encryption.records import RecordCodec
 from jazzmine.encryption.states import StateForm
@@ -67,6 +68,31 @@ def test_a_record_opens_where_it_was_sealed(name: str) -> None:
 
     for body in (json.dumps(fields), fields):
         assert decoder.records([(fields["id"], body)]) == [record]
+
+
+# What version 1.2 has made of a message.
+EARLIER = (
+    "k1:4PD9J8gLDBOPVgXt1qNG1dAuf16+jwi/qaG5iPUJK9VdrbfNAucroWR4YJJ3dNsRwFNHtRIfRmDbl"
+    "h6yek+syGdG0AOAqwMoczttoc8W2ZljvcDFi3eGt8a41U9Vct2XZPwxZYHQzNMIySHaT+7C7zY6NE49E"
+    "m8kf+J23J1qIQDjTQ=="
+)
+
+
+def test_what_an_earlier_version_has_encrypted_opens() -> None:
+    fields = {
+        "id": "m1",
+        "conversation_id": "c1",
+        "user_id": "u1",
+        "role": "user",
+        "original_content": "",
+        "timestamp": 1700000000000,
+    }
+    stored = json.dumps({**fields, "metadata": {ENCRYPTED_KEY: EARLIER}})
+    [message] = RowDecoder(Message, Unreadable(), RECORDS).records([("m1", stored)], "c1")
+
+    assert message.original_content == WORD
+    assert message.entities == [Entity(name="knee", attributes=["left"])]
+    assert message.metadata == {"a": 1}
 
 
 def moved_to(**fields: Any) -> Callable[[dict[str, Any]], None]:

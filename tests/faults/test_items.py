@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
@@ -10,14 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine import ConflictError, DeleteItem, MemoryItem, PutItem
-from jazzmine.core import long_term_memory as async_items
+from jazzmine import ConflictError, MemoryItem, PutItem
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from tests.behaviour.stored import everything
 from tests.faults.item_writer import SHARED
@@ -31,26 +28,6 @@ N = ("n",)
 
 def item(key: str, text: str = "new", **fields: Any) -> MemoryItem:
     return MemoryItem(namespace=N, key=key, value={"text": text}, **fields)
-
-
-# Each takes the store, and the revision of the item "old".
-WRITES: dict[str, Callable[[Any, int], Any]] = {
-    "put": lambda store, _: store.put(item("old")),
-    "put what expects a revision": lambda store, revision: store.put(
-        item("old"), expected_revision=revision
-    ),
-    "put what expects nothing": lambda store, _: store.put(item("new"), expected_revision=None),
-    "delete": lambda store, _: store.delete(N, "old"),
-    "delete what expects a revision": lambda store, revision: store.delete(
-        N, "old", expected_revision=revision
-    ),
-    "apply": lambda store, revision: store.apply(
-        [PutItem(item("new"), None), DeleteItem(N, "old", revision), PutItem(item("newer"))]
-    ),
-    "renew": lambda store, revision: store.renew(
-        [item("old", expires_at=2**53, revision=revision)]
-    ),
-}
 
 
 def prepare(beside: LongTermMemoryStore) -> MemoryItem:
@@ -240,20 +217,3 @@ def test_a_forked_process_goes_on_with_connections_of_its_own(name: str, tmp_pat
 
     assert forked is not None
     assert first.revision < forked.revision < third.revision
-
-
-def test_a_cancelled_write_is_not_made_later(tmp_path: Path) -> None:
-    async def cancel_writes() -> None:
-        config = f"sqlite:{tmp_path / 'items.db'}"
-        async with await async_items.LongTermMemoryStore.initialize(config) as store:
-            for number in range(40):
-                call = asyncio.ensure_future(store.put(item("a", f"cancelled {number}")))
-                await asyncio.sleep(number / 20_000)
-                call.cancel()
-                with suppress(asyncio.CancelledError):
-                    await call
-                found = await store.get(N, "a")
-                await asyncio.sleep(0.002)
-                assert await store.get(N, "a") == found
-
-    asyncio.run(cancel_writes())

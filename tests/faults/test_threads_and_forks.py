@@ -20,7 +20,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from jazzmine._compat.sync_concurrency import Affinity
+from jazzmine._compat.concurrency import SyncAffinity as Affinity
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.errors import StoreUnavailableError, WrongEventLoopError
 from jazzmine.sync import Stores, open_stores

@@ -182,6 +182,18 @@ async def test_the_markdown_of_an_answer_is_rendered_beside_its_source(site: Sit
     assert "**bold**" in text
 
 
+async def test_of_a_long_page_the_newest_answers_are_shown_as_markdown(site: Site) -> None:
+    answers = [
+        message(f"md{n}", role=MessageRole.ASSISTANT, original_content="**b**" + "x" * 15_000)
+        for n in range(30)
+    ]
+    await site.store.store_messages(answers)
+    text = await site.text("/conversation", id="c1")
+    assert text.count('<div class="markdown"') == 13
+    assert text.count("**b**") == 30  # as they are written, or as the source
+    assert text.index('<div class="markdown"') > text.index('id="m-md16"')
+
+
 async def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
     async with (
         await MessageStore.initialize(f"json:{tmp_path / 'm.json'}") as store,

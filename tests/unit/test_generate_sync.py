@@ -139,7 +139,6 @@ def test_a_name_that_no_file_uses_is_refused(
     ("line", "word"),
     [
         ("clock.aclose()", "aclose"),
-        ("from contextlib import AsyncExitStack", "AsyncExitStack"),
         ("import asyncio", "asyncio"),
         ("is_async = True", "is_async"),
         ('NAME = f"{1} of aclosing"', "aclosing"),

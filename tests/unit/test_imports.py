@@ -36,7 +36,11 @@ def imported(text: str, known: set[str]) -> Iterator[str]:
 
 def circle(texts: dict[str, str]) -> list[str]:
     """Return a cycle of imports, or an empty list."""
-    imports = {name: set(imported(text, set(texts))) - {name} for name, text in texts.items()}
+    # A store makes a view of itself, which stands beside it.
+    imports = {
+        name: set(imported(text, set(texts))) - {name, name.removesuffix("store") + "scoped"}
+        for name, text in texts.items()
+    }
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:

@@ -60,23 +60,3 @@ async def test_a_call_that_is_cancelled_at_the_moment_of_its_turn_passes_it_on()
     locks.release("c", "second")
 
     assert await third
-
-
-async def test_a_call_that_is_cancelled_at_its_deadline_does_not_change_the_lock() -> None:
-    locks: KeyedLocks[str] = KeyedLocks()
-    await locks.acquire("c", "holder", 1)
-    waiting = asyncio.create_task(locks.acquire("c", "waiting", 5))
-    await asyncio.sleep(0)
-    # As the timer does; the task cannot notice before it is cancelled.
-    turn = locks._queues["c"]["waiting"]
-    assert turn is not None
-    [waiter] = turn._waiting
-    waiter.set_result(False)
-
-    waiting.cancel()
-    await asyncio.wait([waiting])
-    locks.release("c", "waiting")
-
-    assert locks.holder("c") == "holder"
-    locks.release("c", "holder")
-    assert len(locks) == 0

@@ -144,3 +144,26 @@ def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_i
         monkeypatch.setenv(variable, "")
     assert message_store_config(None) == JSONStoreConfig()
     assert working_memory_config(None) == MemoryStoreConfig()
+
+
+@pytest.mark.parametrize("space", ["\n", " ", "\t\r\n"])
+@pytest.mark.parametrize(
+    ("address", "name", "expected"),
+    [
+        ("sqlite:/x/agent.db", "path", "/x/agent.db"),
+        ("/x/agent.json", "path", "/x/agent.json"),
+        ({"storage": "json", "path": "/x/agent.json"}, "path", "/x/agent.json"),
+        ({"storage": "postgres", "dsn": "postgresql://h/d"}, "dsn", "postgresql://h/d"),
+        ("mongodb://h/d", "uri", "mongodb://h/d"),
+    ],
+)
+def test_white_space_round_an_address_is_taken_off(
+    address: Any, name: str, expected: str, space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(address, str):
+        monkeypatch.setenv("JAZZMINE_MESSAGE_STORE", f"{space}{address}{space}")
+        configs = [message_store_config(f"{space}{address}{space}"), message_store_config(None)]
+    else:
+        configs = [message_store_config({**address, name: f"{space}{address[name]}{space}"})]
+
+    assert [getattr(config, name) for config in configs] == [expected] * len(configs)

@@ -5,7 +5,18 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from jazzmine._compat.async_concurrency import Event, Task, Work, run_detached
+from jazzmine._compat.concurrency import (
+    AsyncEvent as Event,
+)
+from jazzmine._compat.concurrency import (
+    AsyncTask as Task,
+)
+from jazzmine._compat.concurrency import (
+    AsyncWork as Work,
+)
+from jazzmine._compat.concurrency import (
+    async_run_detached as run_detached,
+)
 from jazzmine.deadline import Deadline
 
 __all__ = ["BackgroundTask", "BackgroundTasks", "Periodic"]

@@ -1,4 +1,4 @@
-"""Makes the store of a configuration, which is not open yet.
+"""Makes the store of a configuration, which is not open yet, and one user's view of a store.
 
 Only then its module is imported, and the driver of its back end: without that, an ImportError says
 what to install.
@@ -23,7 +23,14 @@ from jazzmine.config import (
 )
 from jazzmine.search.vectors import Embed
 
-__all__ = ["new_long_term_memory", "new_message_store", "new_working_memory"]
+__all__ = [
+    "new_long_term_memory",
+    "new_message_store",
+    "new_working_memory",
+    "view_of_long_term_memory",
+    "view_of_message_store",
+    "view_of_working_memory",
+]
 
 # The module of a store beside this one, and what makes the store.
 _MESSAGES: dict[type[BackendConfig], tuple[str, str]] = {
@@ -67,6 +74,24 @@ def new_long_term_memory(config: BackendConfig, embed: Embed | None = None) -> A
     return _class(_LONG_TERM_MEMORIES, config)(config, embed)
 
 
+def view_of_message_store(store: Any, user_id: str) -> Any:
+    """Return one user's view of a message store."""
+    return _named(".message_store.scoped", "ScopedMessageStore")(store, user_id)
+
+
+def view_of_working_memory(store: Any, user_id: str) -> Any:
+    """Return one user's view of a working memory."""
+    return _named(".working_memory.scoped", "ScopedWorkingMemoryStore")(store, user_id)
+
+
+def view_of_long_term_memory(store: Any, user_id: str) -> Any:
+    """Return one user's view of a long-term memory."""
+    return _named(".long_term_memory.scoped", "ScopedLongTermMemoryStore")(store, user_id)
+
+
 def _class(places: dict[type[BackendConfig], tuple[str, str]], config: BackendConfig) -> Any:
-    module, name = places[type(config)]
+    return _named(*places[type(config)])
+
+
+def _named(module: str, name: str) -> Any:
     return getattr(import_module(module, __package__), name)

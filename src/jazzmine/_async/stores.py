@@ -10,7 +10,7 @@ from typing import NamedTuple
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.working_memory.store import WorkingMemoryStore
-from jazzmine._compat.async_concurrency import Affinity
+from jazzmine._compat.concurrency import AsyncAffinity as Affinity
 from jazzmine.config import (
     BackendConfig,
     MemoryMessagesConfig,

@@ -1,5 +1,5 @@
-"""What the async and the sync API do differently, as pairs of modules.
+"""What the async and the sync API do differently, side by side.
 
-A module `async_x` and its pair `sync_x` have the same names, with the same parameters and the same
-promises. Code in `_async/` imports the one, and its generated copy the other.
+`AsyncX` and `SyncX`, `async_x` and `sync_x` have the same parameters and the same promises. Code in
+`_async/` imports the one, and its generated copy the other.
 """

@@ -6,7 +6,7 @@ import threading
 from itertools import islice
 from typing import Generic, TypeVar
 
-from jazzmine._compat.sync_concurrency import Event
+from jazzmine._compat.concurrency import SyncEvent as Event
 
 __all__ = ["KeyedLocks"]
 

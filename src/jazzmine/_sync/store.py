@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from jazzmine._sync.operation import operation
-from jazzmine._compat.sync_concurrency import Affinity
+from jazzmine._compat.concurrency import SyncAffinity as Affinity
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["Backend", "Store"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
-from jazzmine._compat.sync_concurrency import Affinity
+from jazzmine._compat.concurrency import SyncAffinity as Affinity
 from jazzmine.config import (
     BackendConfig,
     MemoryMessagesConfig,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
-from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._direct import Direct
@@ -27,11 +27,15 @@ __all__ = [
     "called_directly",
     "finished",
     "items_as_async",
+    "newest_shown",
     "require_session_id",
     "require_several",
 ]
 
 T = TypeVar("T")
+
+# How many messages are read at once.
+_PAGE = 500
 
 
 class Conversations:
@@ -174,6 +178,22 @@ class _InThreads:
             return await run_blocking(partial(method, *args, **kwargs))
 
         return run
+
+
+async def newest_shown(store: AsyncMessageStore, conversation_id: str, count: int) -> list[Message]:
+    """Return the newest messages that are not flagged, oldest first."""
+    found: list[Message] = []
+    after: str | None = None
+    size = min(max(count, 1), _PAGE)
+    while len(found) < count:
+        page = await store.get_messages_by_conversation_id(
+            conversation_id, order="newest", limit=size, after=after
+        )
+        found += [message for message in page if not message.is_flagged]
+        if len(page) < size:
+            break
+        after = page[-1].id
+    return found[: max(count, 0)][::-1]
 
 
 async def finished(call: Awaitable[T]) -> T:

@@ -26,6 +26,9 @@ T = TypeVar("T")
 
 _TITLE_LENGTH = 60
 
+# Traces are listed by when their runs began: of so many runs at once the highest number is found.
+_RUNS_AT_ONCE = 8
+
 
 class RunRecorder:
     """Measures the calls of one run, and stores their trace with the messages of the run.
@@ -165,9 +168,10 @@ class RunRecorder:
         """
         asked = self._asked.pop(call_id, None)
         if asked is not None:
-            self.begin_tool_call(asked, asked[0], asked[1], call_id)
+            key = ("asked", call_id)
+            self.begin_tool_call(key, *asked, call_id)
             reason = (text_of(answer) or "the call was refused") if is_error else None
-            self.end_tool_call(asked, answer, error=reason)
+            self.end_tool_call(key, answer, error=reason)
 
     def note_said(self, messages: Sequence[Message]) -> None:
         """Note messages of the run, of which the user's first one gives a title."""
@@ -280,8 +284,8 @@ class RunRecorder:
         number = self._turn_number
         if number is None and earlier is None:
             where = TraceFilter(conversation_id=self.conversation_id)
-            newest = await self.store.find_turn_traces(where, limit=1)
-            number = newest[0].turn_number + 1 if newest else 1
+            newest = await self.store.find_turn_traces(where, limit=_RUNS_AT_ONCE)
+            number = max((trace.turn_number for trace in newest), default=0) + 1
         elif number is None and earlier is not None:
             number = earlier.turn_number + 1
         trace = self.measured(message_id)

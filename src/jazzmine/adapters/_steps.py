@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.adapters._calls import finished
 from jazzmine.adapters._direct import Direct, completed
 

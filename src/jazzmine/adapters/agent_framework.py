@@ -23,7 +23,6 @@ from jazzmine.adapters._items import (
 )
 from jazzmine.adapters._pairs import Part, whole
 from jazzmine.adapters._versions import installed, supported
-from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records import messages as records
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import MessageRole
@@ -184,16 +183,11 @@ class JazzmineHistoryProvider(HistoryProvider):
         await self._conversations.append(conversation_id, messages, expected_last, runs)
 
     async def _newest(self, conversation_id: str, count: int) -> list[records.Message]:
-        """Return messages up to the newest, at least a number of them; also flagged ones."""
-        found = await self._store.get_immediate_context(conversation_id, count)
-        first = found[0] if len(found) == count else None
-        try:
-            later = await self._store.get_messages_by_conversation_id(
-                conversation_id, after=None if first is None else first.id
-            )
-        except NotFoundError as error:
-            raise ConflictError(str(error)) from error
-        return later if first is None else [first, *later]
+        """Return the newest messages, oldest first; also flagged ones."""
+        found = await self._store.get_messages_by_conversation_id(
+            conversation_id, order="newest", limit=count
+        )
+        return found[::-1]
 
     def _conversation(self, session_id: str | None) -> str:
         name = quote(require_session_id(session_id), safe="")

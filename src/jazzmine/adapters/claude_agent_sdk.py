@@ -208,7 +208,9 @@ class JazzmineSessionStore:
         return [payload["entry"] for payload in payloads if payload is not None]
 
     async def _newest(self, conversation_id: str) -> Message | None:
-        found = await self._store.get_immediate_context(conversation_id, 1)
+        found = await self._store.get_messages_by_conversation_id(
+            conversation_id, order="newest", limit=1
+        )
         return found[0] if found else None
 
     async def _below(self, *parts: str) -> list[tuple[Conversation, str]]:

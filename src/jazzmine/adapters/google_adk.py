@@ -12,7 +12,7 @@ from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncI
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import as_async, finished, items_as_async
+from jazzmine.adapters._calls import as_async, finished, items_as_async, newest_shown
 from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import text_of
@@ -169,7 +169,7 @@ class JazzmineSessionService(BaseSessionService):
             self._store.get_conversation_by_id(conversation_id),
             self._store.get_messages_by_conversation_id(conversation_id)
             if count is None
-            else self._store.get_immediate_context(conversation_id, count),
+            else newest_shown(self._store, conversation_id, count),
         )
         if conversation is None or SESSION_KEY not in conversation.metadata:
             return None

@@ -15,6 +15,7 @@ from jazzmine.adapters._calls import (
     Conversations,
     called_directly,
     finished,
+    newest_shown,
     require_session_id,
     require_several,
 )
@@ -106,7 +107,7 @@ class JazzmineSession:
             stored = await self._store.get_messages_by_conversation_id(self.session_id)
             return _whole(stored)
         # One more, since reasoning that the limit cuts off takes along what follows it.
-        newest = await self._store.get_immediate_context(self.session_id, max(limit, 0) + 1)
+        newest = await newest_shown(self._store, self.session_id, max(limit, 0) + 1)
         return _whole(newest, limit=max(limit, 0))
 
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
@@ -136,7 +137,7 @@ class JazzmineSession:
         return await finished(self._pop())
 
     async def _pop(self) -> TResponseInputItem | None:
-        while newest := await self._store.get_immediate_context(self.session_id, 1):
+        while newest := await newest_shown(self._store, self.session_id, 1):
             if await self._store.delete_message(newest[0].id):
                 return _item(newest[0])
         return None

@@ -42,6 +42,9 @@ T = TypeVar("T", Session, SessionAgent, SessionMessage)
 
 _KEY = "strands"
 
+# How many of the newest messages are looked at for the highest number.
+_NEWEST = 20
+
 # The key in the metadata of the conversations of a session's agents and multi-agents.
 _SESSION = "strands_session"
 
@@ -321,17 +324,12 @@ class JazzmineSessionRepository(SessionRepository):
 
     def _newest(self, conversation_id: str) -> tuple[str | None, int]:
         """Return the id of the newest message, and the highest number; -1 if there is none."""
-        found = self._store.get_immediate_context(conversation_id, 1)
-        last = found[0].id if found else None
-        try:
-            # Those that are flagged.
-            found += self._store.get_messages_by_conversation_id(conversation_id, after=last)
-            if found and not any(map(_session_message, found)):
-                found = self._store.get_messages_by_conversation_id(conversation_id)
-        except NotFoundError as error:
-            raise ConflictError(str(error)) from error
+        read = partial(self._store.get_messages_by_conversation_id, conversation_id)
+        found = read(order="newest", limit=_NEWEST)
+        if found and not any(map(_session_message, found)):
+            found = read(order="newest")
         numbers = [entry.message_id for entry in map(_session_message, found) if entry is not None]
-        return found[-1].id if found else None, max(numbers, default=-1)
+        return found[0].id if found else None, max(numbers, default=-1)
 
     def _message(self, session_id: str, agent_id: str, message: SessionMessage) -> Message:
         return item_message(

@@ -56,7 +56,7 @@ def require_one_name(path: str) -> None:
 
 def _mount_of(path: str) -> str:
     # Such a descriptor leaves the locks of the process on the file alone when it is closed.
-    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    fd = os.open(path, os.O_PATH)
     try:
         with open(f"/proc/self/fdinfo/{fd}") as lines:
             return next((line for line in lines if line.startswith("mnt_id:")), "")

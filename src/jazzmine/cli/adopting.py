@@ -40,7 +40,6 @@ _KINDS: dict[RecordKind, tuple[str, type[Record]]] = {
 _AT_ONCE = 200
 _ROUNDS = 10  # a replacement may be refused for another reason, but only a few times
 _MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300 (sys.set_int_max_str_digits)
-_UNKNOWN_ID = "unknown"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 _NEWER = "FROM is a store of this version; `jazzmine copy` copies it"
@@ -67,7 +66,7 @@ def adopt(
     database. Values that a record cannot hold are replaced, and a table says which. A record that
     TO holds already stays as it is there, so the same command goes on where it was interrupted.
 
-    Example: `jazzmine adopt mongodb://localhost/chatbot mongodb://localhost/agents`
+    Example: `jazzmine adopt mongodb://localhost/chatbot sqlite:agent.db`
     """
     config = store_config(source, "FROM")
     if config == store_config(target, "TO"):
@@ -85,36 +84,42 @@ def adopt(
 
 # Reading
 
+# Yields what a table, a collection or a section holds, in the order in which it was stored.
 Read: TypeAlias = Callable[[str], Iterator[dict[str, Any]]]
-"""Yields what a table, a collection or a section holds, in the order in which it was stored."""
 
 
 @contextmanager
 def old_records(config: BackendConfig) -> Iterator[Read]:
-    """Open what 0.1.42 stored, for a block.
-
-    Raises:
-        Refused: it is a store of this version.
-    """
+    """Open what 0.1.42 stored, for a block; raise `Refused` if it is a store of this version."""
     if isinstance(config, JSONStoreConfig):
         yield _in_file(Path(config.path))
     elif isinstance(config, PostgresConfig):
         with extra("postgres", "PostgreSQL"):
             import psycopg
-        with psycopg.connect(config.dsn) as connection:
-            yield _in_tables(connection, config.schema)
+        try:
+            with psycopg.connect(config.dsn) as connection:
+                yield _in_tables(connection, config.schema)
+        except psycopg.Error as error:  # its text may hold the password
+            said = error.diag.message_primary or type(error).__name__
+            raise Refused(f"FROM cannot be read: {said}") from None
     elif isinstance(config, MongoDBConfig):
         with extra("mongodb", "MongoDB"):
             import pymongo
-        with pymongo.MongoClient[dict[str, Any]](config.uri) as client:
-            yield _in_collections(client[config.db])
+        try:
+            with pymongo.MongoClient[dict[str, Any]](config.uri) as client:
+                yield _in_collections(client[config.db])
+        except pymongo.errors.PyMongoError as error:
+            raise Refused(f"FROM cannot be read: {type(error).__name__}") from None
     else:
         raise typer.BadParameter("jazzmine 0.1.42 stored in JSON, PostgreSQL and MongoDB alone")
 
 
 def _in_file(path: Path) -> Read:
     # 0.1.42 wrote lone surrogates as escapes, NaN, and integers of any size.
-    document = json.loads(path.read_bytes(), parse_int=_parse_int)
+    def number(digits: str) -> int | str:
+        return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+    document = json.loads(path.read_bytes(), parse_int=number)
     if not isinstance(document, dict) or "version" in document:
         raise Refused(_NEWER if isinstance(document, dict) else f"{path} holds no records")
 
@@ -125,10 +130,6 @@ def _in_file(path: Path) -> Read:
         return iter({raw.get(key, at): raw for at, raw in enumerate(records)}.values())
 
     return read
-
-
-def _parse_int(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _MOST_DIGITS else digits
 
 
 def _in_tables(connection: Any, schema: str) -> Read:
@@ -195,7 +196,8 @@ class Report:
                     record, reasons = mended(record_class, raw)
                 except ValidationError as error:
                     fields = {".".join(map(str, one["loc"])) for one in error.errors()}
-                    self.leave_out(kind, raw.get("id"), f"cannot be read: {', '.join(fields)}")
+                    reason = f"cannot be read: {', '.join(sorted(fields))}"
+                    self.left_out.append((kind, str(raw.get("id")), reason))
                     continue
                 records.append(record)
                 for field, reason in reasons.items():
@@ -204,16 +206,8 @@ class Report:
                     self.replaced[key] = (count + 1, first)
             yield records
 
-    def leave_out(self, kind: RecordKind, record_id: object, reason: str) -> None:
-        """Note a record that cannot be stored."""
-        self.left_out.append((kind, str(record_id), reason))
-
     def print(self) -> None:
-        """Print the counts and the table of replacements.
-
-        Raises:
-            Refused: not every record is there.
-        """
+        """Print the counts and what was replaced; raise `Refused` if a record is missing."""
         for (kind, field, reason), (count, first) in self.replaced.items():
             write(line(f"replaced in {count:,} {kind}: {field} (first: {first!r}): {reason}"))
         for kind, record_id, reason in self.left_out:
@@ -246,21 +240,20 @@ def _stored(store: MessageStore, kind: RecordKind, records: Sequence[Any]) -> se
 def _without_orphans(
     store: MessageStore, kind: RecordKind, records: Sequence[Any], report: Report
 ) -> Sequence[Any]:
-    if kind == "conversations" or not records:
-        return records
     if kind == "messages":
         owners = {message.conversation_id for message in records}
         known = {one for one in owners if store.get_conversation_by_id(one) is not None}
         fit = [message for message in records if message.conversation_id in known]
-        reason = "its conversation is not stored"
-    else:
+    elif kind == "traces":
         messages = store.get_messages_by_ids([trace.message_id for trace in records])
         pairs = {(message.id, message.conversation_id) for message in messages}
         fit = [trace for trace in records if (trace.message_id, trace.conversation_id) in pairs]
-        reason = "its message is not stored, or is of another conversation"
+    else:
+        return records
+    kept = {record.id for record in fit}
     for record in records:
-        if record not in fit:
-            report.leave_out(kind, record.id, reason)
+        if record.id not in kept:
+            report.left_out.append((kind, record.id, "what it belongs to is not stored"))
     return fit
 
 
@@ -268,14 +261,11 @@ def _without_orphans(
 
 
 def mended(kind: type[AnyRecord], raw: dict[str, Any]) -> tuple[AnyRecord, dict[str, str]]:
-    """Return a record with replacements for the values that it cannot contain.
+    """Return a record with replacements for values that it cannot contain, and why, by field.
 
     NaN and infinity become null in free-form data, else the field's default; an integer beyond 64
     bits its decimal text, and in a field of integers the nearest that fits; U+0000 in a key and a
     lone surrogate U+FFFD; an empty id "unknown"; data nested deeper than the limit its JSON text.
-
-    Returns:
-        The record, and the reason for the replacement by the field's name.
 
     Raises:
         ValidationError: a value has no replacement.
@@ -329,9 +319,8 @@ def _replace(data: Any, error: ErrorDetails) -> bool:
 def _replacement(value: Any, refused_as: str) -> Any:
     """Return the replacement for the value of a typed field, or the value itself."""
     if isinstance(value, str):
-        if not value and refused_as == "string_too_short":
-            return _UNKNOWN_ID
-        return _SURROGATE.sub(_REPLACEMENT, value)
+        is_empty_id = not value and refused_as == "string_too_short"
+        return "unknown" if is_empty_id else _SURROGATE.sub(_REPLACEMENT, value)
     if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
         if refused_as == "string_type":
             return str(value)

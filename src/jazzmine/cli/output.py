@@ -14,12 +14,11 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import IO, Any, cast
 
 from pydantic import ValidationError
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.pager import Pager
 from rich.text import Text
 
 from jazzmine.records.unreadable import reasons_of
@@ -111,10 +110,10 @@ def errors() -> Console:
     return _console(stderr=True)
 
 
-def _console(stderr: bool) -> Console:
+def _console(**where: Any) -> Console:
     # Rich leaves bold text bold under NO_COLOR.
     return _Console(
-        stderr=stderr,
+        **where,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         highlight=False,
         markup=False,
@@ -126,16 +125,90 @@ def _console(stderr: bool) -> Console:
 @contextmanager
 def paged() -> Iterator[None]:
     """Show what a block prints with the user's pager, on a terminal that it does not fit on."""
-    pages = console()
-    if not is_terminal() or pages.is_dumb_terminal:
+    screen = console()
+    if not is_terminal() or screen.is_dumb_terminal:
         yield
         return
-    with pages.pager(_Pager(), styles=pages.color_system is not None):
-        _pages.append(pages)
+    pager = _Pager()
+    pages = _console(file=cast("IO[str]", pager), width=screen.width, force_terminal=True)
+    _pages.append(pages)
+    try:
+        yield
+    except BrokenPipeError:
+        if not pager.has_ended:
+            raise
+    finally:
+        _pages.pop()
+        pager.close()
+
+
+class _Pager:
+    """A file that the user's pager shows while it is written.
+
+    Where no pager can be started, the text is printed.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        # As git does: end at once if all fits, keep colours, leave the text on the screen.
+        given = {"LESS": "FRX", **os.environ}
+        self._program: subprocess.Popen[str] | None = subprocess.Popen(
+            os.environ.get("PAGER") or "less",
+            shell=True,
+            stdin=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            env=given,
+        )
+        # Until it is known that there is a pager.
+        self._written: list[str] = []
+        self.has_ended = False
+
+    def write(self, text: str) -> int:
+        """Show a text; BrokenPipeError says that the user has seen enough."""
+        if self._program is None:
+            return sys.stdout.write(text)
+        if sum(map(len, self._written)) < _PIPE_HOLDS:
+            self._written.append(text)
         try:
-            yield
-        finally:
-            _pages.pop()
+            self._stdin.write(text)
+            self._stdin.flush()
+        except BrokenPipeError:
+            self._end()
+            if self.has_ended:
+                raise
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: each text is passed on when it is written."""
+
+    def close(self) -> None:
+        """Wait until the user has seen enough."""
+        if self._program is not None:
+            self._end()
+
+    def _end(self) -> None:
+        program, self._program = self._program, None
+        assert program is not None
+        with suppress(BrokenPipeError):
+            self._stdin_of(program).close()
+        while program.poll() is None:
+            with suppress(KeyboardInterrupt):  # the pager gets it, too, and goes on
+                program.wait()
+        self.has_ended = program.returncode not in _NOT_STARTED
+        if not self.has_ended:
+            sys.stdout.write("".join(self._written))
+
+    @property
+    def _stdin(self) -> IO[str]:
+        assert self._program is not None
+        return self._stdin_of(self._program)
+
+    @staticmethod
+    def _stdin_of(program: subprocess.Popen[str]) -> IO[str]:
+        assert program.stdin is not None
+        return program.stdin
 
 
 class Refused(Exception):
@@ -160,30 +233,11 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-class _Pager(Pager):
-    """The user's pager; where it cannot be started, the text is printed."""
-
-    def show(self, content: str) -> None:
-        # As git does: end at once if all fits, keep colours, leave the text on the screen.
-        given = {"LESS": "FRX", **os.environ}
-        command = os.environ.get("PAGER") or "less"
-        program = subprocess.Popen(
-            command, shell=True, stdin=subprocess.PIPE, encoding="utf-8", env=given
-        )
-        assert program.stdin is not None
-        with suppress(BrokenPipeError):  # the user has seen enough
-            program.stdin.write(content)
-        with suppress(BrokenPipeError):
-            program.stdin.close()
-        while program.poll() is None:
-            with suppress(KeyboardInterrupt):  # the pager gets it, too, and goes on
-                program.wait()
-        if program.returncode in _NOT_STARTED:
-            sys.stdout.write(content)
-
-
 # The exit statuses by which a shell says that it cannot execute a command, or finds none.
 _NOT_STARTED = (126, 127)
+
+# What a pipe to a pager takes at once: more was written only if something reads it.
+_PIPE_HOLDS = 1_000_000
 
 # What collects the output for a pager, while there is one.
 _pages: list[Console] = []

@@ -160,13 +160,18 @@ def _uncover(record: Record, values: BaseModel) -> bool:
     """
     kind, fields, own = type(record), vars(record), vars(values)
     given = values.__pydantic_fields_set__
-    for name, empty in ENCRYPTED[kind].items():
-        has_errors = kind is TurnTrace and name == "errors" and name in given
-        if fields[name] != (_SOME_ERRORS if has_errors else empty):
+    if kind is TurnTrace and "errors" in given:
+        if fields["errors"] != _SOME_ERRORS:
             return False
-        if name in given:
+        fields["errors"] = []
+    for name, empty in ENCRYPTED[kind].items():
+        if fields[name] != empty:
+            return False
+    parts_of = PARTS.get(kind, {})
+    for name in given:
+        if name not in parts_of:
             fields[name] = own[name]
-    for name in PARTS.get(kind, ()):
+    for name in parts_of:
         parts = own[name]
         if parts is None:
             parts = [_values_type(type(part)).model_construct() for part in fields[name]]

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-__all__ = ["has_markup", "markdown"]
+__all__ = ["markdown"]
 
 _ADDRESS = re.compile(r"(https?://|mailto:|#)", re.IGNORECASE)
 _PLAIN = {"paragraph_open", "paragraph_close", "inline", "text", "softbreak"}
@@ -23,9 +23,12 @@ _PARSER.enable(["table", "strikethrough"])
 vars(_PARSER)["validateLink"] = lambda address: _ADDRESS.match(address) is not None
 
 
-def markdown(text: str) -> Markup:
-    """Return Markdown as HTML that runs nothing and loads nothing."""
+def markdown(text: str) -> Markup | None:
+    """Return Markdown as HTML that runs nothing and loads nothing; None if it has no markup."""
     tokens = _PARSER.parse(text)
+    parts = (part for token in tokens for part in (token, *(token.children or ())))
+    if all(part.type in _PLAIN for part in parts):
+        return None
     for token in tokens:
         token.attrs.pop("style", None)  # the alignment of a column, which the page's policy forbids
         if token.type.startswith("heading_"):
@@ -54,11 +57,3 @@ def _without_pictures(tokens: Iterable[Token]) -> Iterable[Token]:
             yield Token("link_open", "a", 1, attrs={"href": address, "rel": "noreferrer"})
             yield name
             yield Token("link_close", "a", -1)
-
-
-def has_markup(text: str) -> bool:
-    """Whether Markdown would show this text otherwise than it is written."""
-    tokens = _PARSER.parse(text)
-    return any(
-        part.type not in _PLAIN for token in tokens for part in (token, *(token.children or ()))
-    )

@@ -7,8 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import parse_qsl, quote, urlencode
 
-from starlette.datastructures import MutableHeaders
-from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -78,7 +77,24 @@ def guarded(
         refuse: makes the answer to a request without the token and the cookie.
     """
     checked = _Guard(app, access, refuse)
-    return _Headers(TrustedHostMiddleware(checked, allowed_hosts=hosts, www_redirect=False))
+    return _Headers(_Hosts(checked, hosts))
+
+
+class _Hosts:
+    """Refuses other names in the `Host` header, and says which option accepts one."""
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = Headers(scope=scope).get("host", "") if scope["type"] == "http" else ""
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if scope["type"] != "http" or name.lower() in self._hosts:
+            await self._app(scope, receive, send)
+            return
+        text = "Invalid host header: `jazzmine inspect --name NAME` accepts a further name of it"
+        await PlainTextResponse(text, 400)(scope, receive, send)
 
 
 class _Headers:

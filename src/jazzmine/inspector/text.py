@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from jazzmine.inspector.markdown import has_markup, markdown
 from jazzmine.inspector.prompts import parts
 from jazzmine.records.timeline import at_least, money, problems, unpriced, unreported
 from jazzmine.records.traces import TurnTrace
@@ -167,8 +166,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
         unpriced,
         unreported,
         problems,
-        markdown,
-        has_markup,
         visible,
         clipped,
         shortened,

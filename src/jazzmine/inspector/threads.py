@@ -6,12 +6,18 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from markupsafe import Markup
+
 from jazzmine.core import Message, MessageRole, MessageStore, TurnTrace
-from jazzmine.inspector.text import day_of
+from jazzmine.inspector.markdown import markdown
+from jazzmine.inspector.text import clipped, day_of
 
 __all__ = ["PAGE", "Entry", "Window", "entries", "later_window", "question_of", "read_window"]
 
 PAGE = 200
+
+# Of a page so many characters are shown as Markdown, the newest answers first; it takes long.
+_MOST_MARKDOWN = 200_000
 
 # The question of an answer is among so many messages before it: tools' calls stand between.
 _BEFORE_AN_ANSWER = 50
@@ -47,11 +53,13 @@ class Entry:
     Attributes:
         trace: the trace of the turn that it answers, if one is stored.
         day: the day, if the message before it is of another day.
+        html: its text as HTML, if it has Markdown.
     """
 
     message: Message
     trace: TurnTrace | None
     day: str = ""
+    html: Markup | None = None
 
 
 async def read_window(
@@ -128,12 +136,29 @@ async def entries(store: MessageStore, window: Window, day_before: str = "") -> 
         day_before: the day of the message before them, if that is shown.
     """
     traces = {trace.message_id: trace for trace in await _traces(store, window)}
+    # Other pages would wait meanwhile.
+    html = await asyncio.to_thread(_rendered, window.messages)
     shown = []
     for message in window.messages:
         day = day_of(message.timestamp)
-        shown.append(Entry(message, traces.get(message.id), "" if day == day_before else day))
+        new_day = "" if day == day_before else day
+        shown.append(Entry(message, traces.get(message.id), new_day, html.get(message.id)))
         day_before = day
     return shown
+
+
+def _rendered(messages: list[Message]) -> dict[str, Markup]:
+    """Return the HTML of the newest answers, by the ids of those that have Markdown."""
+    rendered: dict[str, Markup] = {}
+    left = _MOST_MARKDOWN
+    for message in reversed(messages):
+        if message.role not in (MessageRole.USER, MessageRole.TOOL):
+            text = clipped(message.original_content)
+            left -= len(text)
+            html = markdown(text) if left >= 0 else None
+            if html is not None:
+                rendered[message.id] = html
+    return rendered
 
 
 async def _traces(store: MessageStore, window: Window) -> Iterable[TurnTrace]:

@@ -6,7 +6,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from jazzmine._compat.async_redis import AnyRedis, cluster_for, new_retry, time_limit
+from jazzmine._compat.redis import (
+    AsyncAnyRedis as AnyRedis,
+)
+from jazzmine._compat.redis import (
+    async_cluster_for as cluster_for,
+)
+from jazzmine._compat.redis import (
+    async_new_retry as new_retry,
+)
+from jazzmine._compat.redis import (
+    async_time_limit as time_limit,
+)
 from jazzmine.backends.redis.driver import (
     failures,
     is_cluster,

@@ -7,7 +7,15 @@ import sqlite3
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
-from jazzmine._compat.async_concurrency import ThreadEvent, run_blocking, sleep
+from jazzmine._compat.concurrency import (
+    AsyncThreadEvent as ThreadEvent,
+)
+from jazzmine._compat.concurrency import (
+    async_run_blocking as run_blocking,
+)
+from jazzmine._compat.concurrency import (
+    async_sleep as sleep,
+)
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.errors import DatabaseBusy, lock_timeout
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase

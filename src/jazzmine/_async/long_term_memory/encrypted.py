@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from jazzmine._async.long_term_memory.backend import ItemBackend
-from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.items import ItemCodec, value_of
 from jazzmine.errors import DecryptionError

@@ -14,7 +14,7 @@ from jazzmine._async.long_term_memory.encrypted import decrypted, matching
 from jazzmine._async.message_store.deletion import step
 from jazzmine._async.operation import operation
 from jazzmine._async.store import Store
-from jazzmine._compat.async_concurrency import run_given
+from jazzmine._compat.concurrency import async_run_given as run_given
 from jazzmine.deadline import begin_call
 from jazzmine.encryption.items import ItemCodec
 from jazzmine.encryption.sampled import SAMPLED, require_right_keys
@@ -154,9 +154,10 @@ class LongTermMemoryStore(Store[ItemBackend]):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.long_term_memory.scoped import ScopedLongTermMemoryStore
+        from jazzmine._async.factory import view_of_long_term_memory
 
-        return ScopedLongTermMemoryStore(self, require_id("user_id", user_id))
+        view: LongTermMemoryStore = view_of_long_term_memory(self, require_id("user_id", user_id))
+        return view
 
     # One item, or several
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from jazzmine._async.message_store.backend import MessageBackend
-from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.encryption.records import RecordCodec
 from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records.base import Snapshot

@@ -11,7 +11,7 @@ from jazzmine._async.clients.mongodb.types import Collection, Session
 from jazzmine._async.message_store import mongodb_steps as steps
 from jazzmine._async.message_store.building import built
 from jazzmine._async.message_store.mongodb_reads import MongoDBReads
-from jazzmine._compat.async_concurrency import Work
+from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine.backends.mongodb.documents import (
     Document,
     document_of,

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from jazzmine._async.message_store.backend import MessageBackend
-from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.records import RecordCodec
 from jazzmine.errors import DecryptionError

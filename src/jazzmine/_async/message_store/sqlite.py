@@ -17,7 +17,7 @@ from jazzmine._async.message_store.backend import (
 )
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries

@@ -19,7 +19,8 @@ from jazzmine._async.message_store.searching import (
 from jazzmine._async.message_store.window import read_window
 from jazzmine._async.operation import operation
 from jazzmine._async.store import Store
-from jazzmine._compat.async_concurrency import Work, run_blocking
+from jazzmine._compat.concurrency import AsyncWork as Work
+from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.deadline import begin_call
 from jazzmine.encryption.codecs import NO_SEARCH
 from jazzmine.encryption.records import RecordCodec, require_readable
@@ -182,9 +183,10 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.message_store.scoped import ScopedMessageStore
+        from jazzmine._async.factory import view_of_message_store
 
-        return ScopedMessageStore(self, require_id("user_id", user_id))
+        view: MessageStore = view_of_message_store(self, require_id("user_id", user_id))
+        return view
 
     # Conversations
 

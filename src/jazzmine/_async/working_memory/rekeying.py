@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from jazzmine._async.working_memory.backend import Stored
 from jazzmine._async.working_memory.store import WorkingMemoryStore
-from jazzmine._compat.async_concurrency import sleep
+from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.deadline import Deadline
 from jazzmine.encryption.found import KeysFound
 from jazzmine.errors import DecryptionError

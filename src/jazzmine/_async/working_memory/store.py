@@ -113,9 +113,10 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.working_memory.scoped import ScopedWorkingMemoryStore
+        from jazzmine._async.factory import view_of_working_memory
 
-        return ScopedWorkingMemoryStore(self, require_id("user_id", user_id))
+        view: WorkingMemoryStore = view_of_working_memory(self, require_id("user_id", user_id))
+        return view
 
     async def _owner(self, conversation_id: str) -> str | None:
         """Return whose the stored working memory is, which is not decrypted; None for none."""

@@ -26,7 +26,8 @@ from jazzmine._async.working_memory.backend import (
     new_mark,
 )
 from jazzmine._async.working_memory.calls import Block, Call, Change, Decide
-from jazzmine._compat.async_concurrency import Work, sleep
+from jazzmine._compat.concurrency import AsyncWork as Work
+from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline, backoff, call_deadline
 from jazzmine.encryption.states import StateForm

@@ -6,7 +6,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from jazzmine._compat.sync_redis import AnyRedis, cluster_for, new_retry, time_limit
+from jazzmine._compat.redis import (
+    SyncAnyRedis as AnyRedis,
+)
+from jazzmine._compat.redis import (
+    sync_cluster_for as cluster_for,
+)
+from jazzmine._compat.redis import (
+    sync_new_retry as new_retry,
+)
+from jazzmine._compat.redis import (
+    sync_time_limit as time_limit,
+)
 from jazzmine.backends.redis.driver import (
     failures,
     is_cluster,

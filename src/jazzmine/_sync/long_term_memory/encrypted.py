@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from jazzmine._sync.long_term_memory.backend import ItemBackend
-from jazzmine._compat.sync_concurrency import run_blocking
+from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
 from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.items import ItemCodec, value_of
 from jazzmine.errors import DecryptionError

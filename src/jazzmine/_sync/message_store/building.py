@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from jazzmine._compat.sync_concurrency import run_blocking
+from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
 from jazzmine.records.base import Snapshot
 from jazzmine.records.messages import Message
 from jazzmine.search.analyser import Analyser

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import time_ns
 
 from jazzmine._sync.message_store.backend import MessageBackend
-from jazzmine._compat.sync_concurrency import sleep
+from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.deadline import begin_call
 from jazzmine.records.conversation_log import DeletedCounts
 from jazzmine.records.hook_arguments import ConversationPage

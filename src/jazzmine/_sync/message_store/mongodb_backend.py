@@ -11,7 +11,7 @@ from jazzmine._sync.clients.mongodb.types import Collection, Session
 from jazzmine._sync.message_store import mongodb_steps as steps
 from jazzmine._sync.message_store.building import built
 from jazzmine._sync.message_store.mongodb_reads import MongoDBReads
-from jazzmine._compat.sync_concurrency import Work
+from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine.backends.mongodb.documents import (
     Document,
     document_of,

@@ -131,21 +131,22 @@ class PostgresBackend(MessageBackend):
     def store(self, turn: Turn) -> None:
         conversation, messages, trace = turn
         if conversation is None and trace is None and len(messages) == 1:
-            self._store_message(messages[0])
+            (message,) = messages
+            if self._analyser is None:
+                values = message_values(message, None)
+            else:
+                values = built(message_values, message, messages, self._analyser)
+            if not self._client.run(sql.STORE_MESSAGE, values):
+                raise IntegrityError(
+                    f"message {message.record.id!r} is stored in another conversation than"
+                    f" {message.record.conversation_id!r}; nothing was written"
+                )
             return
         conversations = () if conversation is None else (conversation,)
         traces = () if trace is None else (trace,)
         # Of two messages with one id, the later one is stored.
         distinct = list({message.record.id: message for message in messages}.values())
         self.store_many(conversations, distinct, traces)
-
-    def _store_message(self, message: Snapshot[Message]) -> None:
-        values = built(message_values, message, (message,), self._analyser)
-        if not self._client.run(sql.STORE_MESSAGE, values):
-            raise IntegrityError(
-                f"message {message.record.id!r} is stored in another conversation than"
-                f" {message.record.conversation_id!r}; nothing was written"
-            )
 
     def store_many(
         self,
@@ -160,11 +161,25 @@ class PostgresBackend(MessageBackend):
         }
         records: Mapping[str, Sequence[Snapshot[Any]]]
         records = {table: each for table, each in given.items() if each}
-        if records:
+        if sum(map(len, records.values())) == 1:
+            self._store_one(records, messages)
+        elif records:
             parameters = built(store_parameters, records, messages, self._analyser)
             # Policies of row-level security see what statements before have stored.
             first, *rest = ((sql.STORE[table], parameters) for table in records)
             self._client.run(*first, then=rest)
+
+    def _store_one(
+        self,
+        records: Mapping[str, Sequence[Snapshot[Any]]],
+        messages: Sequence[Snapshot[Message]],
+    ) -> None:
+        parameters = built(store_parameters, records, messages, self._analyser)
+        ((table, (snapshot,)),) = records.items()
+        if not self._client.run(sql.STORE_ONE[table], parameters):
+            record, reason = snapshot.record, sql.REFUSALS[table]
+            owner = record.agent_id if table == "conversations" else record.conversation_id
+            raise IntegrityError(f"{record.id!r} {reason} {owner!r}; nothing was written")
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}

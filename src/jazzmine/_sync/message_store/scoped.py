@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Iterable, Sequence
+from collections.abc import Iterator, Iterable
 from typing import Any
 
 from jazzmine._sync.message_store.deletion import erase_conversations
-from jazzmine._sync.message_store.store import MessageStore
+from jazzmine._sync.message_store.ownership import OwnedRecords, about, not_stored, nothing
 from jazzmine._sync.operation import composed, operation
 from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records.arguments import require_count, require_id
-from jazzmine.records.base import RecordKind, snapshot, snapshot_all
+from jazzmine.records.base import snapshot, snapshot_all
 from jazzmine.records.conversation_log import (
     require_one_conversation,
-    unknown_conversation,
 )
 from jazzmine.records.hook_arguments import MessagePage
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Erasure, Nothing
@@ -27,21 +26,14 @@ from jazzmine.records.messages import (
 from jazzmine.records.owners import (
     id_taken,
     require_own,
-    row_conversation,
-    row_user,
-    unknown_message,
 )
-from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["ScopedMessageStore"]
 
-# How many of the user's conversations a view remembers.
-_MOST_REMEMBERED = 10_000
 
-
-class ScopedMessageStore(MessageStore):
+class ScopedMessageStore(OwnedRecords):
     """A message store that sees and changes what is in one user's conversations.
 
     The store is asked whose a conversation is before the first call about it, and the view
@@ -56,111 +48,26 @@ class ScopedMessageStore(MessageStore):
         user_id: the user.
     """
 
-    def __init__(self, store: MessageStore, user_id: str) -> None:
-        self._store = store
-        self._user_id = user_id
-        self._affinity = store._affinity
-        self._closed = False
-        self._known: dict[str, None] = {}
+    # Methods about one record.
 
-    @property
-    def system_name(self) -> str:
-        """The value of the attribute `db.system.name` of its spans."""
-        return self._store.system_name
-
-    def require_open(self) -> None:
-        """Raise unless both the view and its store are open."""
-        super().require_open()
-        self._store.require_open()
-
-    def _close(self) -> None:
-        pass  # the store stays open
-
-    def scoped(self, *, user_id: str) -> MessageStore:
-        """Return another view of the same user."""
-        return self._store.scoped(user_id=self._own(user_id))
-
-    @composed
-    def ping(self) -> None:
-        """Make one cheap round trip to the server."""
-        self._store.ping()
-
-    # Whose a record is. Rows are looked at as they are stored: what is another user's is not
-    # decrypted.
-
-    def _own(self, user_id: str | None) -> str:
-        """Return the id of the user; raise `ScopeError` if another user's is given."""
-        if user_id is not None:
-            require_own(self._user_id, require_id("user_id", user_id))
-        return self._user_id
-
-    def _owner(self, conversation_id: str) -> str | None:
-        """Return whose a conversation is; None if it is not stored."""
-        row = self._store.backend.get_conversation(conversation_id)
-        return None if row is None else row_user(row)
-
-    def _has(self, conversation_id: str) -> bool:
-        """Return whether a conversation is the user's."""
-        if require_id("conversation_id", conversation_id) in self._known:
-            return True
-        if self._owner(conversation_id) != self._user_id:
-            return False
-        self._remember(conversation_id)
-        return True
-
-    def _remember(self, conversation_id: str) -> None:
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        self._known[conversation_id] = None
-
-    def _require(self, conversation_id: str) -> None:
-        """Raise `IntegrityError` unless a conversation is the user's."""
-        if not self._has(conversation_id):
-            raise unknown_conversation(conversation_id)
-
-    def _require_free(self, conversation: Conversation) -> None:
-        """Raise an error if a conversation, or the one with its id, is another user's."""
-        require_own(self._user_id, conversation.user_id)
-        if conversation.id not in self._known:
-            owner = self._owner(conversation.id)
-            if owner not in (None, self._user_id):
-                raise id_taken("conversation", conversation.id)
-
-    def _sees(self, kind: RecordKind, record_id: str) -> bool:
-        """Return whether a message or a trace is in a conversation of the user."""
-        backend = self._store.backend
-        if kind == "messages":
-            row = backend.get_message(record_id)
-        else:
-            row = backend.get_trace("id", record_id)
-        return row is not None and bool(self._seen([row]))
-
-    def _seen(self, rows: Sequence[Row]) -> list[Row]:
-        """Return those of some messages or traces that are in the user's conversations."""
-        owners = [row_conversation(row) for row in rows]
-        own = {owner: self._has(owner) for owner in dict.fromkeys(owners) if owner}
-        return [row for row, owner in zip(rows, owners, strict=True) if own.get(owner)]
-
-    def _require_after(self, kind: RecordKind, after: str | None) -> None:
-        """Raise `NotFoundError` unless a page begins after a record that the user sees."""
-        if after is not None and not self._sees(kind, require_id("after", after)):
-            raise NotFoundError(f"after={after!r} is no record of this listing")
-
-    def _require_within(self, messages: Sequence[Message], trace: TurnTrace | None) -> None:
-        """Raise `IntegrityError` unless what is stored is for the user's conversations."""
-        ids = {message.id for message in messages}
-        owners = {message.conversation_id for message in messages}
-        if trace is not None:
-            owners.add(trace.conversation_id)
-        for owner in sorted(owners):
-            self._require(owner)
-        if trace is not None and trace.message_id not in ids:
-            self._require_message(trace.message_id)
-
-    def _require_message(self, message_id: str) -> None:
-        """Raise `IntegrityError` unless a message is in a conversation of the user."""
-        if not self._sees("messages", message_id):
-            raise unknown_message(message_id)
+    get_conversation_by_id = about("conversations", "get_conversation_by_id", nothing())
+    edit_conversation = about("conversations", "edit_conversation", not_stored)
+    get_messages_by_conversation_id = about(
+        "conversations", "get_messages_by_conversation_id", nothing([])
+    )
+    get_immediate_context = about("conversations", "get_immediate_context", nothing([]))
+    get_context_window = about("conversations", "get_context_window", nothing([]))
+    pop_message = about("conversations", "pop_message", nothing())
+    rewind_conversation = about("conversations", "rewind_conversation", nothing(0))
+    get_turn_traces_by_conversation_id = about(
+        "conversations", "get_turn_traces_by_conversation_id", nothing([])
+    )
+    get_message_by_id = about("messages", "get_message_by_id", nothing())
+    edit_message = about("messages", "edit_message", not_stored)
+    delete_message = about("messages", "delete_message", nothing(False))
+    flag_message = about("messages", "flag_message", nothing(False))
+    get_turn_trace_by_message_id = about("messages", "get_turn_trace_by_message_id", nothing())
+    get_turn_trace_by_id = about("traces", "get_turn_trace_by_id", nothing())
 
     # Conversations
 
@@ -190,20 +97,6 @@ class ScopedMessageStore(MessageStore):
             raise id_taken("conversation", given.id)
         self._remember(given.id)
         return stored
-
-    @composed
-    def edit_conversation(self, conversation_id: str, **changes: Any) -> Conversation:
-        """Change the title and some of the metadata of a conversation of the user."""
-        if not self._has(conversation_id):
-            raise NotFoundError(f"conversation {conversation_id!r} is not stored")
-        return self._store.edit_conversation(conversation_id, **changes)
-
-    @composed
-    def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
-        """Return the conversation if it is the user's, or None."""
-        if not self._has(conversation_id):
-            return None
-        return self._store.get_conversation_by_id(conversation_id)
 
     @composed
     def get_conversations(self, **page: Any) -> list[Conversation]:
@@ -261,13 +154,6 @@ class ScopedMessageStore(MessageStore):
         self._store.store_messages(given)
 
     @composed
-    def get_message_by_id(self, message_id: str) -> Message | None:
-        """Return the message if it is in a conversation of the user, or None."""
-        if not self._sees("messages", require_id("message_id", message_id)):
-            return None
-        return self._store.get_message_by_id(message_id)
-
-    @composed
     def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
         """Return those of the messages that are in conversations of the user."""
         if isinstance(message_ids, str):
@@ -277,19 +163,6 @@ class ScopedMessageStore(MessageStore):
             return []
         rows = self._seen(self._store.backend.get_messages(wanted))
         return self._store._decoded(self._store._messages, rows)
-
-    @composed
-    def get_messages_by_conversation_id(
-        self, conversation_id: str, *, after: str | None = None, **page: Any
-    ) -> list[Message]:
-        """Return the messages of a conversation of the user."""
-        if self._has(conversation_id):
-            return self._store.get_messages_by_conversation_id(
-                conversation_id, after=after, **page
-            )
-        if after is not None:
-            raise NotFoundError(f"after={after!r} is no record of this listing")
-        return []
 
     @operation("messages")
     def get_messages_by_user_id(
@@ -325,47 +198,6 @@ class ScopedMessageStore(MessageStore):
         own = [one for one in wanted if self._has(one)]
         return {**dict.fromkeys(wanted, 0), **self._store.count_messages(own)}
 
-    @composed
-    def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
-        """Return the newest messages of a conversation of the user that are not flagged."""
-        if not self._has(conversation_id):
-            return []
-        return self._store.get_immediate_context(conversation_id, n)
-
-    @composed
-    def get_context_window(
-        self, conversation_id: str, *, after: str | None = None, **budget: Any
-    ) -> list[Message]:
-        """Return the newest messages of a conversation of the user that fit into a window."""
-        if not self._has(conversation_id):
-            if after is not None:
-                raise NotFoundError(f"after={after!r} is no message of this conversation")
-            return []
-        if after is not None:
-            budget["after"] = after
-        return self._store.get_context_window(conversation_id, **budget)
-
-    @composed
-    def edit_message(self, message_id: str, **fields: Any) -> Message:
-        """Change some fields of a message in a conversation of the user."""
-        if not self._sees("messages", require_id("message_id", message_id)):
-            raise NotFoundError(f"message {message_id!r} is not stored")
-        return self._store.edit_message(message_id, **fields)
-
-    @composed
-    def delete_message(self, message_id: str) -> bool:
-        """Delete a message in a conversation of the user."""
-        if not self._sees("messages", require_id("message_id", message_id)):
-            return False
-        return self._store.delete_message(message_id)
-
-    @composed
-    def flag_message(self, message_id: str, flagged: bool = True) -> bool:
-        """Set or clear the flag of a message in a conversation of the user."""
-        if not self._sees("messages", require_id("message_id", message_id)):
-            return False
-        return self._store.flag_message(message_id, flagged)
-
     # A conversation as a log
 
     @composed
@@ -392,22 +224,6 @@ class ScopedMessageStore(MessageStore):
             trace=None if of_turn is None else of_turn.record,
             replace_after=replace_after,
         )
-
-    @composed
-    def pop_message(self, conversation_id: str) -> Message | None:
-        """Delete the newest message of a conversation of the user, and return it."""
-        if not self._has(conversation_id):
-            return None
-        return self._store.pop_message(conversation_id)
-
-    @composed
-    def rewind_conversation(self, conversation_id: str, *, after: str | None) -> int:
-        """Delete the messages of a conversation of the user after one of them."""
-        if self._has(conversation_id):
-            return self._store.rewind_conversation(conversation_id, after=after)
-        if after is not None:
-            raise NotFoundError(f"message {after!r} is no message of this conversation")
-        return 0
 
     @composed
     def fork_conversation(
@@ -461,27 +277,6 @@ class ScopedMessageStore(MessageStore):
         self._store.store_turn(conversation=given, messages=records, trace=of_turn)
         if given is not None:
             self._remember(given.id)
-
-    @composed
-    def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
-        """Return the trace if it is in a conversation of the user, or None."""
-        if not self._sees("traces", require_id("trace_id", trace_id)):
-            return None
-        return self._store.get_turn_trace_by_id(trace_id)
-
-    @composed
-    def get_turn_trace_by_message_id(self, message_id: str) -> TurnTrace | None:
-        """Return the trace of a message in a conversation of the user, or None."""
-        if not self._sees("messages", require_id("message_id", message_id)):
-            return None
-        return self._store.get_turn_trace_by_message_id(message_id)
-
-    @composed
-    def get_turn_traces_by_conversation_id(self, conversation_id: str) -> list[TurnTrace]:
-        """Return the traces of a conversation of the user."""
-        if not self._has(conversation_id):
-            return []
-        return self._store.get_turn_traces_by_conversation_id(conversation_id)
 
     @operation("traces")
     def get_turn_traces_by_agent_id(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from jazzmine._sync.message_store.backend import MessageBackend
-from jazzmine._compat.sync_concurrency import run_blocking
+from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.hook_arguments import ConversationPage
 from jazzmine.records.rows import Row, are_many, row_id

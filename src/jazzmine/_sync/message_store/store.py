@@ -19,7 +19,8 @@ from jazzmine._sync.message_store.searching import (
 from jazzmine._sync.message_store.window import read_window
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
-from jazzmine._compat.sync_concurrency import Work, run_blocking
+from jazzmine._compat.concurrency import SyncWork as Work
+from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
 from jazzmine.deadline import begin_call
 from jazzmine.encryption.codecs import NO_SEARCH
 from jazzmine.encryption.records import RecordCodec, require_readable
@@ -182,9 +183,10 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._sync.message_store.scoped import ScopedMessageStore
+        from jazzmine._sync.factory import view_of_message_store
 
-        return ScopedMessageStore(self, require_id("user_id", user_id))
+        view: MessageStore = view_of_message_store(self, require_id("user_id", user_id))
+        return view
 
     # Conversations
 

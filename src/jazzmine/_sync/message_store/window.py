@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import takewhile
 
-from jazzmine._compat.sync_concurrency import Work
+from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine.errors import NotFoundError
 from jazzmine.records.context_window import ContextWindow, split_at_answer
 from jazzmine.records.messages import Message

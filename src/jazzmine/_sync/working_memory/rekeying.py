@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jazzmine._sync.working_memory.backend import Stored
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
-from jazzmine._compat.sync_concurrency import sleep
+from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.deadline import Deadline
 from jazzmine.encryption.found import KeysFound
 from jazzmine.errors import DecryptionError

@@ -26,7 +26,8 @@ from jazzmine._sync.working_memory.backend import (
     new_mark,
 )
 from jazzmine._sync.working_memory.calls import Block, Call, Change, Decide
-from jazzmine._compat.sync_concurrency import Work, sleep
+from jazzmine._compat.concurrency import SyncWork as Work
+from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline, backoff, call_deadline
 from jazzmine.encryption.states import StateForm

@@ -29,8 +29,8 @@ from jazzmine.errors import ConfigurationError
 
 __all__ = ["JazzmineSaver"]
 
-# The thread whose run has begun at a checkpoint that its config names, in the run's context.
-_TRAVELS: ContextVar[str | None] = ContextVar("jazzmine_travels", default=None)
+# The thread and the checkpoint, if the config names one, where the run of a context has begun.
+_TRAVELS: ContextVar[tuple[str, str] | None] = ContextVar("jazzmine_travels", default=None)
 
 
 class JazzmineSaver(BaseCheckpointSaver[str]):
@@ -251,13 +251,15 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     def _note_run(self, config: Any) -> None:
         """Note whether a run begins at the newest checkpoint, or at one that its config names."""
         thread, namespace, checkpoint_id = place_of(config)
-        if not namespace:
-            _TRAVELS.set(thread if checkpoint_id else None)
+        # LangGraph then asks for the newest one, too, with None for the checkpoint.
+        if not namespace and (checkpoint_id or "checkpoint_id" not in config["configurable"]):
+            _TRAVELS.set((thread, checkpoint_id) if checkpoint_id else None)
 
     async def _put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        thread, namespace, _ = place_of(config)
+        thread, namespace, parent = place_of(config)
         user_id = user_of(config)
-        refuses = self._refuses_stale and not namespace and _TRAVELS.get() != thread
+        has_travelled = _TRAVELS.get() == (thread, parent)
+        refuses = self._refuses_stale and not namespace and not has_travelled
         values = await self._writer.put(
             config, checkpoint, metadata, new_versions, refuse_stale=refuses
         )

@@ -74,26 +74,34 @@ def without_statistics() -> str:
 
     Those are the texts and JSON of people and agents; ids, roles and intents of turns are not.
     """
-    return "\n".join(
-        f"ALTER TABLE {table.qualified} "
-        + ", ".join(
-            f"ALTER COLUMN {name} SET STATISTICS 0, ALTER COLUMN {name} TYPE {kind}"
-            for name, kind in _contents(table).items()
-        )
-        + ";"
-        for table in _TABLES
-    )
+    return "\n".join(map(_without_statistics, _TABLES))
+
+
+def _without_statistics(table: Table) -> str:
+    contents = _contents(table)
+    of_entries = {"entry": "text"} if table is MESSAGES else {}
+    kept = ", ".join(f"ALTER COLUMN {name} SET STATISTICS 0" for name in {**contents, **of_entries})
+    # Setting a type, which does not change, removes what is known of a column, unless a view of
+    # the application uses it: then that stays.
+    same = ", ".join(f"ALTER COLUMN {name} TYPE {kind}" for name, kind in contents.items())
+    return f"""ALTER TABLE {table.qualified} {kept};
+DO $forget$
+BEGIN
+    ALTER TABLE {table.qualified} {same};
+EXCEPTION WHEN feature_not_supported THEN
+    NULL;
+END
+$forget$;"""
 
 
 def _contents(table: Table) -> dict[str, str]:
-    contents = {
+    return {
         name: kind
         for name, kind in table.types.items()
         if kind in ("text", "jsonb")
         and not name.endswith("id")
         and name not in ("role", "detected_intent", "copied_from")
     }
-    return {**contents, "entry": "text"} if table is MESSAGES else contents
 
 
 def _definition(table: Table, name: str) -> str:

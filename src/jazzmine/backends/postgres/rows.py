@@ -69,7 +69,7 @@ def message_values(message: Snapshot[Message], analyser: Analyser | None) -> dic
             values[name] = to_text(value.value if isinstance(value, Enum) else value)  # type: ignore[arg-type]
         elif kind == "jsonb" and value is not None:
             values[name] = to_json_text(to_json(value), depth=0) if value else _EMPTY[type(value)]
-    values["entry"] = entry_of(message.record, analyser)
+    values["entry"] = None if analyser is None else entry_of(message.record, analyser)
     return values
 
 

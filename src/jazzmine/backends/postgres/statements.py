@@ -36,10 +36,12 @@ __all__ = [
     "PING",
     "POP",
     "PRUNE",
+    "REFUSALS",
     "REWIND",
     "REWRITE",
     "STORE",
     "STORE_MESSAGE",
+    "STORE_ONE",
     "TRACE",
     "TRACES_OF_CONVERSATION",
     "TRACE_APPENDED",
@@ -112,38 +114,37 @@ def _selected(table: Table) -> str:
     return f"SELECT {table.values}{entry} FROM {_given(table)}"
 
 
-def _store(table: Table, condition: str = "", refused: str = "") -> str:
-    """Return the statement that stores the records of a table, all or nothing.
+# Why a record is not stored: it would move to another conversation, or its message is in another.
+REFUSALS = {
+    "conversations": "is stored already, and hidden by a policy: it names agent",
+    "messages": "is stored in another conversation than",
+    "turn_traces": "is of a message that is not in conversation",
+}
+# A trace whose message is not stored is refused by its foreign key.
+_OF_ITS_CONVERSATION = """ WHERE NOT EXISTS (
+    SELECT FROM $schema.messages
+    WHERE id = given.message_id AND conversation_id <> given.conversation_id)"""
 
-    Args:
-        table: the table; its name is the parameter.
-        condition: that on the rows given.
-        refused: why a row may not be stored.
-    """
-    stored = f"{_upsert(table, _selected(table) + condition)} RETURNING stored.id"
-    if not refused:
-        return stored
+
+def _store_one(table: Table, condition: str = "") -> str:
+    return f"{_upsert(table, _selected(table) + condition)} RETURNING stored.id"
+
+
+def _store(table: Table, condition: str = "") -> str:
+    owner = "agent_id" if table is CONVERSATIONS else "conversation_id"
     return f"""
-WITH stored_rows AS ({stored})
+WITH stored_rows AS ({_store_one(table, condition)})
 SELECT CASE WHEN (SELECT count(*) FROM stored_rows) < json_array_length(%({table.name})s::json) THEN
     $schema.jazzmine_refuse((
-        SELECT quote_literal(id) || ' {refused} ' || quote_literal(conversation_id)
-        FROM json_to_recordset(%({table.name})s::json) AS given (id text, conversation_id text)
+        SELECT quote_literal(id) || ' {REFUSALS[table.name]} ' || quote_literal({owner})
+        FROM json_to_recordset(%({table.name})s::json) AS given (id text, {owner} text)
         WHERE id NOT IN (SELECT id FROM stored_rows) LIMIT 1)) END"""
 
 
-# A trace whose message is not stored is refused by its foreign key.
-STORE = {
-    "conversations": _store(CONVERSATIONS),
-    "messages": _store(MESSAGES, refused="is stored in another conversation than"),
-    "turn_traces": _store(
-        TURN_TRACES,
-        """ WHERE NOT EXISTS (
-    SELECT FROM $schema.messages
-    WHERE id = given.message_id AND conversation_id <> given.conversation_id)""",
-        "is of a message that is not in conversation",
-    ),
-}
+_CONDITIONS = ((CONVERSATIONS, ""), (MESSAGES, ""), (TURN_TRACES, _OF_ITS_CONVERSATION))
+# Of one record: no row if it is refused. Of several: all of them are stored, or it is an error.
+STORE_ONE = {table.name: _store_one(table, condition) for table, condition in _CONDITIONS}
+STORE = {table.name: _store(table, condition) for table, condition in _CONDITIONS}
 
 
 FLAG_MESSAGE = """
@@ -192,12 +193,11 @@ WITH begun AS MATERIALIZED (
 )
 SELECT * FROM begun"""
 # Only if the statement before, in the same transaction, has stored its message.
-TRACE_APPENDED = _store(
+TRACE_APPENDED = _store_one(
     TURN_TRACES,
     """ WHERE EXISTS (
     SELECT FROM $schema.messages
-    WHERE id = given.message_id
-        AND xmin::text = (txid_current() % 4294967296)::text)""",
+    WHERE id = given.message_id AND xmin::text = (txid_current() % 4294967296)::text)""",
 )
 
 

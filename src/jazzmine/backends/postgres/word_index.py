@@ -2,8 +2,8 @@
 
 The entry of a message is a column, which begins with the language of the index. Triggers (see
 `functions/index.sql`) put its terms as lexemes into a row of a table of their own: the words and
-stems of the entry, and others, which begin with a colon, for the user, the conversation, the user
-of the conversation and the role. So a search within a user is one search in the GIN index, which
+stems of the entry, and others, which begin with a colon, for the user, the conversation and the
+role. So a search within a user is one search in the GIN index, which
 intersects the lists of the rarest terms first. A row is pending if the message was stored by a
 process that does not know of the index, or has an entry of another language.
 """
@@ -60,10 +60,8 @@ def read_state(name: str | None) -> SearchState | None:
     return SearchState(language, progress == "complete")
 
 
-def entry_of(message: Message, analyser: Analyser | None) -> str | None:
-    """Return the entry of a message, which needs no escapes; None without an index."""
-    if analyser is None:
-        return None
+def entry_of(message: Message, analyser: Analyser) -> str:
+    """Return the entry of a message, which needs no escapes."""
     return f"{analyser.language}:{analyser.entry(message.original_content)}"
 
 
@@ -109,7 +107,6 @@ CREATE INDEX idx_words_time ON $schema.message_words (timestamp, seq);
 CREATE INDEX idx_words_pending ON $schema.message_words (message_id) WHERE is_pending;
 """
 REMOVE_TRIGGERS = """
-DROP TRIGGER IF EXISTS jazzmine_index_owner ON $schema.conversations;
 DROP TRIGGER IF EXISTS jazzmine_index_insert ON $schema.messages;
 DROP TRIGGER IF EXISTS jazzmine_index_update ON $schema.messages;
 """
@@ -118,9 +115,6 @@ CREATE TRIGGER jazzmine_index_insert AFTER INSERT ON $schema.messages
 FOR EACH ROW EXECUTE FUNCTION $schema.jazzmine_index_message('$language');
 CREATE TRIGGER jazzmine_index_update AFTER UPDATE OF entry, user_id ON $schema.messages
 FOR EACH ROW EXECUTE FUNCTION $schema.jazzmine_index_message('$language');
-CREATE TRIGGER jazzmine_index_owner AFTER UPDATE OF user_id ON $schema.conversations
-FOR EACH ROW WHEN (old.user_id <> new.user_id)
-EXECUTE FUNCTION $schema.jazzmine_index_owner();
 """
 EMPTY_TABLE = "TRUNCATE $schema.message_words"
 REMOVE_TABLE = "DROP TABLE IF EXISTS $schema.message_words"

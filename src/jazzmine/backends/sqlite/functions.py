@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from jazzmine.records.base import Record
 from jazzmine.records.conversation_log import forked_id
@@ -99,8 +100,8 @@ def _forked_id(salt: str, source_id: str) -> str:
 
 def _parsed(body: str) -> dict[str, Any]:
     try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):  # of another program
+        fields = from_json(body)
+    except ValueError:  # of another program
         return {}
     return fields if isinstance(fields, dict) else {}
 

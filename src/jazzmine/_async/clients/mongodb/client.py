@@ -19,7 +19,8 @@ from pymongo.errors import (
 from jazzmine._async.clients.mongodb.schema import Schema
 from jazzmine._async.clients.mongodb.types import Client, Collection, Session
 from jazzmine._async.keyed_locks import KeyedLocks
-from jazzmine._compat.async_concurrency import Work, run_in_task
+from jazzmine._compat.concurrency import AsyncWork as Work
+from jazzmine._compat.concurrency import async_run_in_task as run_in_task
 from jazzmine.backends.mongodb.driver import (
     DURABLE,
     LENIENT,

@@ -23,8 +23,9 @@ from jazzmine._async.clients.postgres.migration import (
     change_search,
     pending_migrations,
 )
-from jazzmine._compat.async_concurrency import Work, sleep
-from jazzmine._compat.async_postgres import DriverPool
+from jazzmine._compat.concurrency import AsyncWork as Work
+from jazzmine._compat.concurrency import async_sleep as sleep
+from jazzmine._compat.postgres import AsyncDriverPool as DriverPool
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     TimedOut,

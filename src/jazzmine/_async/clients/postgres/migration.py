@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from psycopg import errors
 from psycopg.errors import Diagnostic
 
-from jazzmine._compat.async_concurrency import Work, sleep
+from jazzmine._compat.concurrency import AsyncWork as Work
+from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.backends.postgres.schema import (
     LONG_TRANSACTION,
     MAKE_SCHEMA,

@@ -19,7 +19,8 @@ from pymongo.errors import (
 from jazzmine._sync.clients.mongodb.schema import Schema
 from jazzmine._sync.clients.mongodb.types import Client, Collection, Session
 from jazzmine._sync.keyed_locks import KeyedLocks
-from jazzmine._compat.sync_concurrency import Work, run_in_task
+from jazzmine._compat.concurrency import SyncWork as Work
+from jazzmine._compat.concurrency import sync_run_in_task as run_in_task
 from jazzmine.backends.mongodb.driver import (
     DURABLE,
     LENIENT,

@@ -23,8 +23,9 @@ from jazzmine._sync.clients.postgres.migration import (
     change_search,
     pending_migrations,
 )
-from jazzmine._compat.sync_concurrency import Work, sleep
-from jazzmine._compat.sync_postgres import DriverPool
+from jazzmine._compat.concurrency import SyncWork as Work
+from jazzmine._compat.concurrency import sync_sleep as sleep
+from jazzmine._compat.postgres import SyncDriverPool as DriverPool
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     TimedOut,

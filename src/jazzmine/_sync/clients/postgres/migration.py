@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from psycopg import errors
 from psycopg.errors import Diagnostic
 
-from jazzmine._compat.sync_concurrency import Work, sleep
+from jazzmine._compat.concurrency import SyncWork as Work
+from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.backends.postgres.schema import (
     LONG_TRANSACTION,
     MAKE_SCHEMA,

@@ -1,13 +1,16 @@
 -- Writes are plain statements, and a few functions, which are made after each migration. The leases of connections
 -- are gone. The entry of a message in the index of words is a column. The planner keeps no statistics of what
--- people have said; setting the type, which does not change, removes what it has kept.
+-- people have said; what it has kept is removed.
 
 $added_columns
 ALTER TABLE $schema.messages ADD COLUMN IF NOT EXISTS entry text;
 
 DO $words$
 BEGIN
-    IF to_regclass('$schema.message_words') IS NOT NULL THEN
+    IF EXISTS (
+        SELECT FROM pg_attribute WHERE attrelid = to_regclass('$schema.message_words')
+            AND attname = 'entry' AND NOT attisdropped)
+    THEN
         UPDATE $schema.messages SET entry = substr(note.name, 8, strpos(substr(note.name, 8), ':'))
             || words.entry
         FROM $schema.message_words AS words, $schema.jazzmine_migrations AS note

@@ -1,4 +1,4 @@
-"""psycopg's sync pool, and what its async pool does not need."""
+"""psycopg's async pool, and its sync pool with what the async one does not need."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import sys
 from typing import Any, TypeVar
 
 from psycopg import Connection
-from psycopg_pool import ConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-__all__ = ["DriverPool"]
+__all__ = ["AsyncDriverPool", "SyncDriverPool"]
 
 C = TypeVar("C", bound=Connection[Any])
 
+AsyncDriverPool = AsyncConnectionPool
 
-class DriverPool(ConnectionPool[C]):
+
+class SyncDriverPool(ConnectionPool[C]):
     """psycopg's pool, which does not wait for its threads when it is deleted."""
 
     def __init__(self, *args: Any, **options: Any) -> None:

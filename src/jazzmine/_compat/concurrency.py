@@ -1,9 +1,11 @@
-"""Primitives of concurrency in the async API: tasks on an event loop, and threads."""
+"""Primitives of concurrency: tasks on an event loop in the async API, threads in the sync API."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -16,34 +18,45 @@ from jazzmine.errors import WrongEventLoopError
 from jazzmine.process import PROCESS
 
 __all__ = [
-    "Affinity",
-    "Event",
-    "Task",
-    "ThreadEvent",
-    "Work",
-    "current_caller",
-    "run_blocking",
-    "run_detached",
-    "run_given",
-    "run_in_task",
-    "sleep",
+    "AsyncAffinity",
+    "AsyncEvent",
+    "AsyncTask",
+    "AsyncThreadEvent",
+    "AsyncWork",
+    "SyncAffinity",
+    "SyncEvent",
+    "SyncTask",
+    "SyncThreadEvent",
+    "SyncWork",
+    "async_run_blocking",
+    "async_run_detached",
+    "async_run_given",
+    "async_run_in_task",
+    "async_sleep",
+    "sync_run_blocking",
+    "sync_run_detached",
+    "sync_run_given",
+    "sync_run_in_task",
+    "sync_sleep",
 ]
 
 T = TypeVar("T")
 
-Work: TypeAlias = Callable[..., Awaitable[T]]
+# The async API
 
-sleep = asyncio.sleep
+AsyncWork: TypeAlias = Callable[..., Awaitable[T]]
+
+async_sleep = asyncio.sleep
 
 
-class Affinity:
+class AsyncAffinity:
     """Restricts a store to the event loop, and the process, that used it first.
 
     Args:
         after_fork: not used in the async API: what is open belongs to the parent's event loop.
     """
 
-    def __init__(self, after_fork: Work[None] | None = None) -> None:
+    def __init__(self, after_fork: AsyncWork[None] | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
 
@@ -74,53 +87,25 @@ class Affinity:
             )
 
 
-def current_caller() -> object:
-    """Return what makes one call after another: the task."""
-    return asyncio.current_task()
-
-
-class Event:
-    """An event that is waited for with a time-out.
-
-    `wait_for(asyncio.Event().wait(), timeout)` makes a task, and loses a cancellation that comes
-    at the moment of the event (before Python 3.12).
-    """
+class AsyncEvent:
+    """An event that is waited for with a time-out."""
 
     def __init__(self) -> None:
-        self._is_set = False
-        self._waiting: set[asyncio.Future[bool]] = set()
-
-    def is_set(self) -> bool:
-        """Return whether the event is set."""
-        return self._is_set
-
-    def set(self) -> None:
-        """Set the event, and wake all calls that wait for it."""
-        self._is_set = True
-        for waiter in self._waiting:
-            _resolve(waiter, True)
-
-    def clear(self) -> None:
-        """Reset the event; the next calls wait again."""
-        self._is_set = False
+        self._event = asyncio.Event()
+        self.is_set = self._event.is_set
+        self.set = self._event.set
+        self.clear = self._event.clear
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for the event; return False if it was not set within `timeout` s."""
-        if self._is_set:
-            return True
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[bool] = loop.create_future()
-        timer = None if timeout is None else loop.call_later(timeout, _resolve, waiter, False)
-        self._waiting.add(waiter)
         try:
-            return await waiter
-        finally:
-            self._waiting.discard(waiter)
-            if timer is not None:
-                timer.cancel()
+            async with asyncio.timeout(timeout):
+                return await self._event.wait()
+        except TimeoutError:
+            return False
 
 
-class ThreadEvent(Event):
+class AsyncThreadEvent(AsyncEvent):
     """An event of this event loop that another thread sets."""
 
     def __init__(self) -> None:
@@ -128,24 +113,19 @@ class ThreadEvent(Event):
         self._loop = asyncio.get_running_loop()
 
     @staticmethod
-    def set_all(events: Sequence[ThreadEvent]) -> None:
+    def set_all(events: Sequence[AsyncThreadEvent]) -> None:
         """Set events of one loop, in any thread; nobody waits for those of a closed loop."""
         if events:
             with suppress(RuntimeError):
                 events[0]._loop.call_soon_threadsafe(_set_all, events)
 
 
-def _set_all(events: Iterable[Event]) -> None:
+def _set_all(events: Iterable[AsyncEvent]) -> None:
     for event in events:
         event.set()
 
 
-def _resolve(future: asyncio.Future[bool], result: bool) -> None:
-    if not future.done():
-        future.set_result(result)
-
-
-class Task:
+class AsyncTask:
     """Some work that is done beside the calls, in a task.
 
     Args:
@@ -153,7 +133,7 @@ class Task:
         delay: in how many s it starts.
     """
 
-    def __init__(self, work: Work[None], delay: float = 0.0) -> None:
+    def __init__(self, work: AsyncWork[None], delay: float = 0.0) -> None:
         self._work = work
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -189,8 +169,8 @@ class Task:
         await self._work()
 
 
-async def run_detached(
-    start: Callable[[Work[None]], Task], work: Work[None], *, wait: bool
+async def async_run_detached(
+    start: Callable[[AsyncWork[None]], AsyncTask], work: AsyncWork[None], *, wait: bool
 ) -> None:
     """Start some work that goes on if this call is cancelled.
 
@@ -220,25 +200,26 @@ class _Threads:
 
 
 _THREADS = _Threads()
-os.register_at_fork(after_in_child=_THREADS.start)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_THREADS.start)
 
 
-async def run_blocking(function: Callable[..., T], *args: Any) -> T:
+async def async_run_blocking(function: Callable[..., T], *args: Any) -> T:
     """Run a blocking function in a thread; it is not interrupted by a cancellation."""
     call = partial(copy_context().run, function, *args)
     return await asyncio.get_running_loop().run_in_executor(_THREADS.executor, call)
 
 
-async def run_given(function: Callable[..., Any], *args: Any) -> Any:
+async def async_run_given(function: Callable[..., Any], *args: Any) -> Any:
     """Return the result of a user's function, which may be a coroutine function or block."""
-    result = await run_blocking(function, *args)
+    result = await async_run_blocking(function, *args)
     return await result if isawaitable(result) else result
 
 
 _running: set[asyncio.Future[Any]] = set()
 
 
-async def run_in_task(work: Work[T]) -> T:
+async def async_run_in_task(work: AsyncWork[T]) -> T:
     """Do some work in a task, which is cancelled once, however often this call is cancelled.
 
     The task ends by itself then: this call does not wait for that.
@@ -251,3 +232,119 @@ async def run_in_task(work: Work[T]) -> T:
     except asyncio.CancelledError:
         task.cancel()
         raise
+
+
+# The sync API
+
+SyncWork: TypeAlias = Callable[..., T]
+
+sync_sleep = time.sleep
+
+
+class SyncAffinity:
+    """Lets a store be used in any thread, and resets it in a forked process.
+
+    Args:
+        after_fork: called once in each forked process before the store is used there, to drop
+            the connections and files that belong to the parent.
+    """
+
+    def __init__(self, after_fork: SyncWork[None] | None = None) -> None:
+        self._after_fork = after_fork
+        self._pid = PROCESS.id
+        self._resetting = threading.RLock()  # a signal handler may call the store
+
+    def ensure(self) -> None:
+        """Call `after_fork` if this is another process than at the last call."""
+        if PROCESS.id == self._pid:
+            return
+        with self._resetting:
+            if PROCESS.id != self._pid:
+                if self._after_fork is not None:
+                    self._after_fork()
+                self._pid = PROCESS.id
+
+
+class SyncEvent(threading.Event):
+    """An event that is waited for with a time-out of any length."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the event; return False if it was not set within `timeout` s."""
+        return super().wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+
+
+class SyncThreadEvent(SyncEvent):
+    """An event that another thread sets."""
+
+    @staticmethod
+    def set_all(events: Iterable[SyncThreadEvent]) -> None:
+        """Set events, in any thread."""
+        for event in events:
+            event.set()
+
+
+class SyncTask(threading.Thread):
+    """Some work that is done beside the calls, in a thread.
+
+    Args:
+        work: it raises nothing.
+        delay: in how many s it starts.
+    """
+
+    def __init__(self, work: SyncWork[None], delay: float = 0.0) -> None:
+        super().__init__(name="jazzmine-background", daemon=True)
+        self._work = work
+        self._delay = delay
+        self._cancelled = SyncEvent()
+        with suppress(RuntimeError):  # the program ends
+            self.start()
+
+    def run(self) -> None:
+        """Do the work, unless it is cancelled before it starts."""
+        if not (self._delay and self._cancelled.wait(self._delay)):
+            self._work()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the work is done."""
+        return not self.is_alive()
+
+    def wait(self, timeout: float | None) -> None:
+        """Wait for the end of the work, `timeout` s at most."""
+        with suppress(RuntimeError):  # it was never started
+            self.join(timeout)
+
+    def cancel(self) -> None:
+        """Keep the work from being started; work that has started goes on."""
+        self._cancelled.set()
+
+
+def sync_run_detached(
+    start: Callable[[SyncWork[None]], SyncTask], work: SyncWork[None], *, wait: bool
+) -> None:
+    """Do some work; a thread is not cancelled, and may be the last to run before the program ends.
+
+    Args:
+        start: does the work again, in a thread, if an exception of a signal handler interrupts it.
+        wait: not used in the sync API: this returns when the work is done.
+    """
+    try:
+        work()
+    except BaseException:
+        start(work)
+        raise
+
+
+def sync_run_blocking(function: Callable[..., T], *args: Any) -> T:
+    """Run a blocking function to its end."""
+    return function(*args)
+
+
+def sync_run_given(function: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of a user's function."""
+    return function(*args)
+
+
+def sync_run_in_task(work: SyncWork[T]) -> T:
+    """Do some work: a thread is not cancelled."""
+    return work()

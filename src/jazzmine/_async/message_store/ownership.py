@@ -1,0 +1,184 @@
+"""Whose the records of a message store are: what one user's view asks before each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import wraps
+from typing import Any
+
+from jazzmine._async.message_store.store import MessageStore
+from jazzmine._async.operation import composed
+from jazzmine.errors import NotFoundError
+from jazzmine.records.arguments import require_id
+from jazzmine.records.base import RecordKind
+from jazzmine.records.conversation_log import unknown_conversation
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.owners import (
+    id_taken,
+    require_own,
+    row_conversation,
+    row_user,
+    unknown_message,
+)
+from jazzmine.records.rows import Row
+from jazzmine.records.traces import TurnTrace
+
+__all__ = ["OwnedRecords", "about", "not_stored", "nothing"]
+
+# How many of the user's conversations a view remembers.
+_MOST_REMEMBERED = 10_000
+
+
+class OwnedRecords(MessageStore):
+    """Knows which conversations of a store are a user's; the base class of a view.
+
+    Args:
+        store: the store, which a view neither opens nor closes.
+        user_id: the user.
+    """
+
+    def __init__(self, store: MessageStore, user_id: str) -> None:
+        self._store = store
+        self._user_id = user_id
+        self._affinity = store._affinity
+        self._closed = False
+        self._known: dict[str, None] = {}
+
+    @property
+    def system_name(self) -> str:
+        """The value of the attribute `db.system.name` of its spans."""
+        return self._store.system_name
+
+    def require_open(self) -> None:
+        """Raise unless both the view and its store are open."""
+        super().require_open()
+        self._store.require_open()
+
+    async def _close(self) -> None:
+        pass  # the store stays open
+
+    def scoped(self, *, user_id: str) -> MessageStore:
+        """Return another view of the same user."""
+        return self._store.scoped(user_id=self._own(user_id))
+
+    @composed
+    async def ping(self) -> None:
+        """Make one cheap round trip to the server."""
+        await self._store.ping()
+
+    # Whose a record is. Rows are looked at as they are stored: what is another user's is not
+    # decrypted.
+
+    def _own(self, user_id: str | None) -> str:
+        """Return the id of the user; raise `ScopeError` if another user's is given."""
+        if user_id is not None:
+            require_own(self._user_id, require_id("user_id", user_id))
+        return self._user_id
+
+    async def _owner(self, conversation_id: str) -> str | None:
+        """Return whose a conversation is; None if it is not stored."""
+        row = await self._store.backend.get_conversation(conversation_id)
+        return None if row is None else row_user(row)
+
+    async def _has(self, conversation_id: str) -> bool:
+        """Return whether a conversation is the user's."""
+        if require_id("conversation_id", conversation_id) in self._known:
+            return True
+        if await self._owner(conversation_id) != self._user_id:
+            return False
+        self._remember(conversation_id)
+        return True
+
+    def _remember(self, conversation_id: str) -> None:
+        if len(self._known) >= _MOST_REMEMBERED:
+            self._known.clear()
+        self._known[conversation_id] = None
+
+    async def _require(self, conversation_id: str) -> None:
+        """Raise `IntegrityError` unless a conversation is the user's."""
+        if not await self._has(conversation_id):
+            raise unknown_conversation(conversation_id)
+
+    async def _require_free(self, conversation: Conversation) -> None:
+        """Raise an error if a conversation, or the one with its id, is another user's."""
+        require_own(self._user_id, conversation.user_id)
+        if conversation.id not in self._known:
+            owner = await self._owner(conversation.id)
+            if owner not in (None, self._user_id):
+                raise id_taken("conversation", conversation.id)
+
+    async def _sees(self, kind: RecordKind, record_id: str) -> bool:
+        """Return whether a message or a trace is in a conversation of the user."""
+        backend = self._store.backend
+        if kind == "messages":
+            row = await backend.get_message(record_id)
+        else:
+            row = await backend.get_trace("id", record_id)
+        return row is not None and bool(await self._seen([row]))
+
+    async def _seen(self, rows: Sequence[Row]) -> list[Row]:
+        """Return those of some messages or traces that are in the user's conversations."""
+        owners = [row_conversation(row) for row in rows]
+        own = {owner: await self._has(owner) for owner in dict.fromkeys(owners) if owner}
+        return [row for row, owner in zip(rows, owners, strict=True) if own.get(owner)]
+
+    async def _require_after(self, kind: RecordKind, after: str | None) -> None:
+        """Raise `NotFoundError` unless a page begins after a record that the user sees."""
+        if after is not None and not await self._sees(kind, require_id("after", after)):
+            raise NotFoundError(f"after={after!r} is no record of this listing")
+
+    async def _require_within(self, messages: Sequence[Message], trace: TurnTrace | None) -> None:
+        """Raise `IntegrityError` unless what is stored is for the user's conversations."""
+        ids = {message.id for message in messages}
+        owners = {message.conversation_id for message in messages}
+        if trace is not None:
+            owners.add(trace.conversation_id)
+        for owner in sorted(owners):
+            await self._require(owner)
+        if trace is not None and trace.message_id not in ids:
+            await self._require_message(trace.message_id)
+
+    async def _require_message(self, message_id: str) -> None:
+        """Raise `IntegrityError` unless a message is in a conversation of the user."""
+        if not await self._sees("messages", message_id):
+            raise unknown_message(message_id)
+
+
+def nothing(value: Any = None) -> Callable[[str, str | None], Any]:
+    """Return what makes the result for a record that is not seen; `after` is not seen either."""
+
+    def result(record_id: str, after: str | None) -> Any:
+        if after is not None:
+            raise NotFoundError(f"message {after!r} is no message of this conversation")
+        return copy(value)
+
+    return result
+
+
+def not_stored(record_id: str, after: str | None) -> Any:
+    raise NotFoundError(f"{record_id!r} is not stored")
+
+
+def about(kind: RecordKind, name: str, result: Callable[[str, str | None], Any]) -> Any:
+    """Return the method of a view for a method whose first argument is the id of a record.
+
+    Args:
+        kind: what the id is of.
+        name: the name of the method.
+        result: makes the result for a record that the user does not see.
+    """
+    method = getattr(MessageStore, name)
+    argument = method.__wrapped__.__code__.co_varnames[1]
+
+    @composed
+    @wraps(method)
+    async def call(self: OwnedRecords, *args: Any, **options: Any) -> Any:
+        given = args[0] if args else options.get(argument)
+        record_id = require_id(argument, given)
+        seen = self._has(record_id) if kind == "conversations" else self._sees(kind, record_id)
+        if not await seen:
+            return result(record_id, options.get("after"))
+        return await getattr(self._store, name)(*args, **options)
+
+    return call

@@ -1,0 +1,95 @@
+"""Sessions of Google's ADK that were deleted and made anew, and memories beside them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from google.adk.errors._stale_session_error import StaleSessionError
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+from google.genai import types
+
+from jazzmine.adapters.google_adk import JazzmineMemoryService, JazzmineSessionService
+from jazzmine.core import MessageStore
+from jazzmine.core.long_term_memory import LongTermMemoryStore
+from tests.adapters.google_adk_program import (
+    OWNER,
+    PLACE,
+    ScriptedModel,
+    changing,
+    opened,
+    run,
+    runner,
+    said,
+)
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[JazzmineSessionService]:
+    async with opened({"storage": "memory"}) as made:
+        yield made
+
+
+@pytest.mark.parametrize("events", [0, 2])
+async def test_a_session_that_was_made_anew_does_not_get_an_old_event(
+    service: JazzmineSessionService, events: int
+) -> None:
+    old = await service.create_session(**PLACE)
+    for _ in range(events):
+        await service.append_event(old, said("Hello"))
+    await service.delete_session(**PLACE)
+    await service.create_session(**PLACE)
+
+    with pytest.raises(StaleSessionError):
+        await service.append_event(old, changing({"late": 1}))
+
+    found = await service.get_session(**PLACE)
+    assert found is not None
+    assert (found.events, found.state) == ([], {})
+
+
+async def test_a_tool_may_return_what_json_has_no_form_for(
+    service: JazzmineSessionService,
+) -> None:
+    @dataclass
+    class Weather:
+        sky: str
+
+    def weather(city: str) -> Any:
+        """Return the weather of a city."""
+        return {"found": Weather("rain"), "cities": {city}}
+
+    await service.create_session(**PLACE)
+    model = ScriptedModel()
+    await run(runner(service, model, weather), "Rain?")
+
+    found = await service.get_session(**PLACE)
+    assert found is not None
+    assert len(found.events) == 4
+
+
+async def test_a_session_may_be_created_after_its_memories(
+    service: JazzmineSessionService, tmp_path: Any
+) -> None:
+    async with await MessageStore.initialize(
+        {"storage": "sqlite", "path": f"{tmp_path}/m.db", "search": "english"}
+    ) as store:
+        memory = JazzmineMemoryService(store)
+        foreign = Session(id="s1", events=[said("It rains in Lisbon")], **OWNER)
+        await memory.add_session_to_memory(foreign)
+        for number in range(30):
+            part = types.Part.from_function_call(name="weather", args={"city": "Lisbon"})
+            content = types.Content(role="model", parts=[part])
+            event = Event(author="guide", content=content, id=f"e{number}")
+            await memory.add_events_to_memory(events=[event], session_id="s2", **OWNER)
+
+        found: Any = await memory.search_memory(query="Lisbon", **OWNER)
+        assert [entry.content.parts[0].text for entry in found.memories] == ["It rains in Lisbon"]
+
+        async with await LongTermMemoryStore.initialize("memory:") as items:
+            made = JazzmineSessionService(store, items)
+            assert await made.get_session(**PLACE) is None
+            assert (await made.create_session(**PLACE)).events == []

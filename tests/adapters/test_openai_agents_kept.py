@@ -1,0 +1,109 @@
+"""What a compaction keeps, and calls of tools that did not run, or not to their end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agents import Agent, Runner, function_tool
+from agents.memory import OpenAIResponsesCompactionSession
+
+from jazzmine.core import MessageStore
+from tests.adapters.openai_agents_program import ScriptedModel, agent
+from tests.adapters.openai_agents_sessions import said, session_of
+from tests.adapters.test_openai_agents_runs import COMPACTION, ScriptedClient
+from tests.adapters.traces import only_trace
+
+
+def compacted(session: Any, on_call: Any = None) -> OpenAIResponsesCompactionSession:
+    client: Any = ScriptedClient(COMPACTION)
+    compact = client.responses.compact
+
+    async def compact_and_more(**given: Any) -> Any:
+        answer = await compact(**given)
+        if on_call is not None:
+            await on_call()
+        return answer
+
+    client.responses.compact = compact_and_more
+    return OpenAIResponsesCompactionSession(
+        "s1",
+        session,
+        client=client,
+        model="gpt-4.1",
+        compaction_mode="input",
+        should_trigger_compaction=lambda context: True,
+    )
+
+
+async def test_a_compaction_keeps_originals_and_traces(store: MessageStore) -> None:
+    session, (guide, _) = session_of(store), agent()
+    async with session.recorder() as hooks:
+        await Runner.run(guide, "Rain?", session=session, hooks=hooks)
+
+    async with session.recorder() as hooks:
+        await Runner.run(guide, "And now?", session=compacted(session), hooks=hooks)
+
+    assert (await session.get_items())[-1] == COMPACTION
+    traces = await store.get_turn_traces_by_conversation_id("s1")
+    assert [trace.turn_number for trace in traces] == [1, 2]
+    stored = await store.get_messages_by_conversation_id("s1")
+    assert [message.original_content for message in stored if message.is_flagged][:1] == ["Rain?"]
+    async with session.recorder() as hooks:
+        await Runner.run(guide, "Still?", session=session, hooks=hooks)
+    assert (await store.get_turn_traces_by_conversation_id("s1"))[-1].turn_number == 3
+
+
+async def test_a_compaction_keeps_the_turn_of_another_worker(store: MessageStore) -> None:
+    session, (guide, _) = session_of(store), agent()
+
+    async def add() -> None:
+        await session_of(store).add_items(said("of another worker"))
+
+    await Runner.run(guide, "Rain?", session=compacted(session, add))
+
+    assert said("of another worker")[0] in await session.get_items()
+
+
+async def test_a_rejected_call_and_one_that_times_out_did_not_succeed(store: MessageStore) -> None:
+    async def weather(city: str) -> str:
+        """Tell the weather."""
+        await asyncio.sleep(5)
+        return city
+
+    slow = Agent[Any](
+        name="guide", model=ScriptedModel(), tools=[function_tool(weather, timeout=0.01)]
+    )
+    session = session_of(store, "slow")
+    async with session.recorder() as hooks:
+        await Runner.run(slow, "Rain?", session=session, hooks=hooks)
+    (tool,) = (await only_trace(store, "slow")).tool_traces
+    assert not tool.success
+    assert "timed out" in str(tool.error)
+
+    asking = Agent[Any](
+        name="guide", model=ScriptedModel(), tools=[function_tool(weather, needs_approval=True)]
+    )
+    session = session_of(store, "asked")
+    async with session.recorder() as hooks:
+        result = await Runner.run(asking, "Rain?", session=session, hooks=hooks)
+        state = result.to_state()
+        state.reject(result.interruptions[0])
+        await Runner.run(asking, state, session=session, hooks=hooks)
+    trace = await only_trace(store, "asked")
+    (tool,) = trace.tool_traces
+    assert (tool.tool_name, tool.success) == ("weather", False)
+    assert trace.total_tokens == 30
+
+
+async def test_the_tokens_of_nested_agents_count(store: MessageStore) -> None:
+    inner, _ = agent()
+    tool = inner.as_tool(tool_name="weather", tool_description="Tell the weather.")
+    model = ScriptedModel()
+    outer = Agent[Any](name="outer", model=model, tools=[tool])
+    session = session_of(store)
+    async with session.recorder() as hooks:
+        result = await Runner.run(outer, "Rain?", session=session, hooks=hooks)
+
+    trace = await only_trace(store, "s1")
+    assert trace.total_tokens == result.context_wrapper.usage.total_tokens

@@ -1,0 +1,79 @@
+"""What PostgreSQL tells about content beside the records: statistics and errors."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from jazzmine import MemoryItem
+from jazzmine.backends.postgres.schema import migrations
+from jazzmine.errors import IntegrityError
+from jazzmine.sync import LongTermMemoryStore, MessageStore
+from tests.backends.postgres_samples import bound, config, conversation, message, trace
+from tests.servers import postgres
+
+SECRET = "a xylophone"
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name
+
+
+def fill(schema: str) -> None:
+    with MessageStore.initialize(config(schema, search=True)) as store:
+        titled = conversation().model_copy(update={"title": SECRET, "metadata": {"k": SECRET}})
+        store.store_conversation(titled)
+        for number in range(20):
+            said = message(f"m{number}").model_copy(update={"original_content": SECRET})
+            store.store_message(said)
+            of_turn = trace(f"m{number}").model_copy(update={"errors": [SECRET]})
+            store.store_turn_trace(of_turn)
+    with LongTermMemoryStore.initialize(config(schema)) as items:
+        for number in range(20):
+            items.put(MemoryItem(namespace=("n",), key=f"{number}", value={"text": SECRET}))
+
+
+def statistics(admin: psycopg.Connection[Any], schema: str) -> str:
+    admin.execute("ANALYZE")
+    query = "SELECT * FROM pg_stats WHERE schemaname = %s"
+    return str(admin.execute(query, [schema]).fetchall())
+
+
+def test_the_planner_knows_nothing_of_what_was_said(
+    admin: psycopg.Connection[Any], schema: str
+) -> None:
+    fill(schema)
+    assert "xylophone" not in statistics(admin, schema)
+
+
+def test_a_migration_removes_what_the_planner_knew(
+    admin: psycopg.Connection[Any], schema: str
+) -> None:
+    fill(schema)
+    change = "ALTER TABLE $schema.messages ALTER COLUMN original_content SET STATISTICS -1"
+    admin.execute(bound(change, schema))
+    assert SECRET in statistics(admin, schema)
+    note = "DELETE FROM $schema.jazzmine_migrations WHERE version = %s"
+    admin.execute(bound(note, schema), [migrations()[-1].version])
+    MessageStore.initialize(config(schema)).close()
+    assert "xylophone" not in statistics(admin, schema)
+
+
+def test_a_constraint_of_the_application_is_an_integrity_error_that_prints_no_row(
+    admin: psycopg.Connection[Any], schema: str
+) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        admin.execute(bound("ALTER TABLE $schema.messages ADD CHECK (timestamp < 0)", schema))
+        said = message().model_copy(update={"original_content": SECRET})
+        for call in (store.store_message, lambda one: store.append_messages("c1", [one])):
+            with pytest.raises(IntegrityError) as raised:
+                call(said)
+            assert isinstance(raised.value.__cause__, psycopg.errors.CheckViolation)
+            assert SECRET not in "".join(traceback.format_exception(raised.value))

@@ -1,0 +1,189 @@
+"""The embedded stores without what Windows lacks, and what differs on macOS and Windows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jazzmine
+from jazzmine.backends.sqlite.connection import Connection, create_file, file_uri
+from jazzmine.sync.message_store import MessageStore
+from tests.servers.programs import run_python
+
+# The standard library, filelock and pydantic have ways of their own on Windows.
+PROGRAM = """
+import asyncio, concurrent.futures, logging, multiprocessing, os, random, select, sqlite3, sys
+import filelock, uuid, platform
+from pydantic import BaseModel
+
+MISSING = {
+    os: ["register_at_fork", "fork", "uname", "fchown", "writev",
+         "O_CLOEXEC", "O_DIRECTORY", "getxattr"],
+    select: ["poll", "epoll"],
+}
+for module, names in MISSING.items():
+    for name in names:
+        vars(module).pop(name, None)
+for name in ("fcntl", "resource", "grp", "pwd", "termios"):
+    sys.modules[name] = None
+real_open = os.open
+
+def open_no_folder(path, flags, *rest, **options):
+    if os.path.isdir(path) and not flags & os.O_PATH:
+        raise PermissionError(13, "a folder cannot be opened", path)
+    return real_open(path, flags, *rest, **options)
+
+os.open = open_no_folder
+
+from jazzmine import core, sync
+from jazzmine.records.turn import TurnCache
+from tests.behaviour.samples import conversation, message, trace
+
+folder = sys.argv[1]
+MESSAGES = [f"sqlite:{folder}/%s.db", f"json:{folder}/%s.json", "memory:%.0s"]
+OTHERS = [f"sqlite:{folder}/%s.db", "memory:%.0s"]
+
+def use_sync():
+    for url in MESSAGES:
+        with sync.MessageStore.initialize(url % "sync") as store:
+            store.store_turn(
+                conversation=conversation(), messages=[message("m1")], trace=trace("m1"))
+            assert store.get_message_by_id("m1") == message("m1")
+            store.erase_user("u1")
+    for url in OTHERS:
+        with sync.WorkingMemoryStore.initialize(url % "sync") as memory:
+            memory.get_or_create("c1", "u1", "a1")
+            memory.begin_turn("c1", TurnCache(1))
+            with memory.locked("c1") as wm:
+                assert wm.revision == 2
+        with sync.LongTermMemoryStore.initialize(url % "sync") as items:
+            items.put(sync.MemoryItem(namespace=("a",), key="k", value={"x": 1}))
+            assert items.get(("a",), "k").value == {"x": 1}
+
+async def use_async():
+    for url in MESSAGES:
+        async with await core.MessageStore.initialize(url % "async") as store:
+            await store.store_turn(
+                conversation=conversation(), messages=[message("m1")], trace=trace("m1"))
+            assert await store.get_message_by_id("m1") == message("m1")
+            await store.erase_user("u1")
+    for url in OTHERS:
+        async with await core.WorkingMemoryStore.initialize(url % "async") as memory:
+            await memory.get_or_create("c1", "u1", "a1")
+            await memory.begin_turn("c1", TurnCache(1))
+            async with memory.locked("c1") as wm:
+                assert wm.revision == 2
+
+use_sync()
+asyncio.run(use_async())
+import jazzmine._async.clients.mongodb.client, jazzmine._sync.clients.mongodb.client
+import jazzmine._async.working_memory.redis, jazzmine._sync.working_memory.redis
+import jazzmine._async.clients.postgres.client, jazzmine._sync.clients.postgres.client
+print("worked")
+"""
+
+
+def test_the_embedded_stores_work_without_what_only_posix_has(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+    assert ran.stdout == "worked\n", ran.stderr
+
+
+def test_the_library_itself_uses_nothing_of_posix_that_filelock_uses_there() -> None:
+    root = Path(jazzmine.__file__).parent
+    posix = re.compile(r"\b(O_NONBLOCK|O_NOFOLLOW|fchmod|import fcntl)\b")
+    assert [path for path in root.rglob("*.py") if posix.search(path.read_text())] == []
+
+
+def test_a_drive_of_windows_is_no_scheme() -> None:
+    with pytest.raises(Exception, match="end of the path does not say") as caught:
+        MessageStore.initialize(r"C:\data\agent.txt")
+    assert "C:" not in str(caught.value)
+
+
+def test_a_path_becomes_a_uri_whatever_is_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "50% of a?b#c.db"
+    assert file_uri(str(path), "mode=rw").endswith("/50%25%20of%20a%3Fb%23c.db?mode=rw")
+
+
+@pytest.mark.parametrize(("platform", "flushes"), [("darwin", 1), ("linux", 0)])
+def test_on_macos_sqlite_flushes_the_cache_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, flushes: int
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    create_file(path := str(tmp_path / "agent.db"))
+    connection = Connection(path, "full")
+
+    with connection.lock:
+        driver = connection.driver()
+        for name in ("fullfsync", "checkpoint_fullfsync"):
+            assert driver.execute(f"PRAGMA {name}").fetchone() == (flushes,)
+        connection.close()
+
+
+# A global that is forgotten, or a singleton of a framework's, ends with the interpreter.
+AT_THE_END = """
+import atexit, os, sys
+from jazzmine.sync import MemoryItem, LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from tests.behaviour.samples import conversation, message
+
+folder, kind, when = sys.argv[1:]
+URLS = {"sqlite": f"sqlite:{folder}/end.db", "json": f"json:{folder}/end.json", "memory": "memory:"}
+
+def calls(store):
+    if isinstance(store, MessageStore):
+        yield lambda: store.store_conversation(conversation())
+        yield lambda: store.get_conversation_by_id("c1")
+    elif isinstance(store, WorkingMemoryStore):
+        yield lambda: store.get_or_create("c1", "u1", "a1")
+    else:
+        yield lambda: store.put(MemoryItem(namespace=("a",), key="k", value={"x": 1}))
+        yield lambda: store.get(("a",), "k")
+    yield store.close
+
+class Holder:
+    def __init__(self, store):
+        self.store = store
+    def __del__(self):
+        use(self.store)
+
+def use(store):
+    for call in calls(store):
+        try:
+            call()
+        except Exception as error:
+            os.write(2, f"{type(error).__name__}: {error}\\n".encode())
+
+def opened():
+    for number, kind_of_store in enumerate((MessageStore, WorkingMemoryStore, LongTermMemoryStore)):
+        if kind != "json" or not number:
+            store = kind_of_store.initialize(URLS[kind])
+            next(calls(store))()
+            yield store
+
+if when == "del":
+    holders = [Holder(store) for store in opened()]
+elif when == "open":
+    atexit.register(lambda: [use(store) for store in opened()])
+else:
+    stores = list(opened())
+    atexit.register(lambda: [use(store) for store in stores])
+"""
+
+
+@pytest.mark.parametrize("when", ["del", "atexit", "open"])
+@pytest.mark.parametrize("kind", ["sqlite", "json", "memory"])
+def test_calls_at_the_end_of_the_interpreter_end(tmp_path: Path, kind: str, when: str) -> None:
+    command = [sys.executable, "-c", AT_THE_END, str(tmp_path), kind, when]
+
+    ran = run_python(command, capture_output=True, text=True, timeout=20)
+
+    assert ran.returncode == 0
+    if when != "del":
+        assert ran.stderr == ""
