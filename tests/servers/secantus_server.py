@@ -6,8 +6,8 @@ with the same number again; SecantusDB does if the driver has changed `maxTimeMS
 time. And MongoDB executes the writes of a session one after another, so that these rules also
 apply while the first attempt runs.
 
-With `--transaction-lifetime=2` a transaction that idles for 2 s is aborted, as by MongoDB's parameter
-`transactionLifetimeLimitSeconds`. The default of both is 60 s.
+With `--transaction-lifetime=2` a transaction that idles for 2 s is aborted, as by MongoDB's
+parameter `transactionLifetimeLimitSeconds`. The default of both is 60 s.
 
 https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
 https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml (TransactionTooOld)
