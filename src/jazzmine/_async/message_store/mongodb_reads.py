@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from jazzmine._async.clients.mongodb.client import MongoDBClient
-from jazzmine._async.clients.mongodb.types import Collection, Session
+from jazzmine._async.clients.mongodb.types import Session
 from jazzmine._async.message_store.backend import Batch, TraceKey
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
@@ -21,7 +21,6 @@ from jazzmine.backends.mongodb.documents import (
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_BY,
-    FIRST_STORED,
     MESSAGES_BY,
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
@@ -127,36 +126,33 @@ class MongoDBReads(MongoDBSearch):
         return None if document is None else to_row(document)
 
     async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
-        wanted, rows = list(dict.fromkeys(message_ids)), dict[str, Row]()
+        messages, rows = self.client.collections[MESSAGES], dict[str, Row]()
+        wanted = list(dict.fromkeys(message_ids))
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            documents = await self._find(self.client.collections[MESSAGES], query)
-            rows.update((row[0], row) for row in to_rows(documents))
+            found = messages.find(query, self._projection, batch_size=_DOCUMENTS_A_REPLY)
+            rows.update((row[0], row) for row in to_rows(await self.client.run(found.to_list)))
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after, user_id = page
-        listing, condition = CONVERSATIONS_BY[by], {**metadata_query(where), **owned_by(user_id)}
-        conversations = self.client.collections[CONVERSATIONS]
-        return await self._page(conversations, listing, owner, limit, after, condition)
+        condition = {**metadata_query(where), **owned_by(user_id)}
+        return await self._page(CONVERSATIONS_BY[by], owner, limit, after, condition)
 
     async def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
-        return await self._page(
-            self.client.collections[MESSAGES], MESSAGES_BY[by], owner, limit, after
-        )
+        return await self._page(MESSAGES_BY[by], owner, limit, after)
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
-        listing, messages = MESSAGES_OF_CONVERSATION, self.client.collections[MESSAGES]
-        documents = await self._find(messages, listing.of(conversation_id, cursor), listing, size)
+        listing = MESSAGES_OF_CONVERSATION
+        documents = await self._find(listing, listing.of(conversation_id, cursor), size)
         if documents:
             cursor = listing.cursor(documents[-1])
         return Batch(to_rows(documents), cursor)
 
     async def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
-        messages, condition = self.client.collections[MESSAGES], visible(owner, flagged)
-        return await self._page(messages, NEWEST_MESSAGES, owner, limit, after, condition)
+        return await self._page(NEWEST_MESSAGES, owner, limit, after, visible(owner, flagged))
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         pipeline = count_by_conversation(among("conversation_id", conversation_ids))
@@ -174,33 +170,30 @@ class MongoDBReads(MongoDBSearch):
         return await self.client.run(groups)
 
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
-        listing, traces = TRACES_OF_CONVERSATION, self.client.collections[TRACES]
-        return await self._page(traces, listing, conversation_id, None, None)
+        return await self._page(TRACES_OF_CONVERSATION, conversation_id, None, None)
 
     async def list_agent_traces(
         self, agent_id: str, limit: int, offset: int, user_id: str | None = None
     ) -> Sequence[Row]:
-        listing, traces = TRACES_OF_AGENT, self.client.collections[TRACES]
-        query = {**listing.of(agent_id), **owned_by(user_id)}
-        return to_rows(await self._find(traces, query, listing, limit, offset))
+        query = {**TRACES_OF_AGENT.of(agent_id), **owned_by(user_id)}
+        return to_rows(await self._find(TRACES_OF_AGENT, query, limit, offset))
 
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
-        condition, traces = filter_query(page.where), self.client.collections[TRACES]
-        return await self._page(traces, TRACES_FOUND, "", page.limit, page.after, condition)
+        condition = filter_query(page.where)
+        return await self._page(TRACES_FOUND, "", page.limit, page.after, condition)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         pipeline = usage_pipeline({**filter_query(where), **NO_COPY}, by)
         return read_summaries(await self._aggregate(TRACES, pipeline), by)
 
     async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        collection, query = self.client.collections[COLLECTIONS_OF[kind]], Document()
-        while documents := await self._find(collection, query, FIRST_STORED, size):
+        first_stored, query = Listing(COLLECTIONS_OF[kind], "_id", 1), Document()
+        while documents := await self._find(first_stored, query, size):
             query = {"_id": {"$gt": documents[-1]["_id"]}}
             yield to_rows(documents)
 
     async def _page(
         self,
-        collection: Collection,
         listing: Listing,
         owner: str,
         limit: int | None,
@@ -215,17 +208,16 @@ class MongoDBReads(MongoDBSearch):
 
         async def page() -> list[Document]:
             query = listing.of(owner)
-            last = await self._cursor(collection, listing, query, after)
+            last = await self._cursor(listing, query, after)
             query = {**query, **(condition or {})}
             if last is not None:
                 query = listing.after(query, last)
-            return [] if limit == 0 else await self._send(collection, query, listing, limit)
+            return [] if limit == 0 else await self._send(listing, query, limit)
 
         return to_rows(await self.client.run(page))
 
     async def _cursor(
         self,
-        collection: Collection,
         listing: Listing,
         query: Document,
         after: str | None,
@@ -238,37 +230,28 @@ class MongoDBReads(MongoDBSearch):
         """
         if after is None:
             return None
-        last = await collection.find_one(
-            {**query, **equal(id=after)}, listing.projection, session=session
+        query, collection = (
+            {**query, **equal(id=after)},
+            self.client.collections[listing.collection],
         )
+        last = await collection.find_one(query, listing.projection, session=session)
         if last is None:
             raise NotFoundError(f"after={after!r} is no {listing.member}")
         return last
 
     async def _find(
-        self,
-        collection: Collection,
-        query: Document,
-        listing: Listing | None = None,
-        limit: int | None = None,
-        offset: int = 0,
+        self, listing: Listing, query: Document, limit: int | None = None, offset: int = 0
     ) -> list[Document]:
-        """Return the documents of a query."""
-        find = partial(self._send, collection, query, listing, limit, offset)
-        return await self.client.run(find)
+        """Return the documents of a query, in the order of a listing."""
+        return await self.client.run(partial(self._send, listing, query, limit, offset))
 
     async def _send(
-        self,
-        collection: Collection,
-        query: Document,
-        listing: Listing | None,
-        limit: int | None,
-        offset: int = 0,
+        self, listing: Listing, query: Document, limit: int | None, offset: int = 0
     ) -> list[Document]:
-        cursor = collection.find(
+        cursor = self.client.collections[listing.collection].find(
             query,
             self._projection,
-            sort=None if listing is None else listing.sort,
+            sort=listing.sort,
             skip=min(offset, _MOST),
             limit=limit if limit is not None and limit < _MOST else 0,
             batch_size=min(limit or _DOCUMENTS_A_REPLY, _DOCUMENTS_A_REPLY),

@@ -311,13 +311,13 @@ async def copy(
         return copied_trace(trace, new_id, salt, ids) if trace["message_id"] in ids else None
 
     messages, traces = MESSAGES_OF_CONVERSATION, TRACES_OF_CONVERSATION
-    await _copy_all(stored[MESSAGES], session, messages, source, message_copy, until)
-    await _copy_all(stored[TRACES], session, traces, source, trace_copy)
+    await _copy_all(stored, session, messages, source, message_copy, until)
+    await _copy_all(stored, session, traces, source, trace_copy)
     return ids
 
 
 async def _copy_all(
-    collection: Collection,
+    stored: Collections,
     session: Session | None,
     listing: Listing,
     owner: str,
@@ -325,7 +325,7 @@ async def _copy_all(
     until: str | None = None,
 ) -> None:
     """Insert copies of the documents of an owner, in the order of a listing."""
-    copies: list[Document] = []
+    copies, collection = list[Document](), stored[listing.collection]
     cursor = collection.find(
         listing.of(owner), sort=listing.sort, batch_size=_COPIED_AT_ONCE, session=session
     )

@@ -261,7 +261,7 @@ class MongoDBBackend(MongoDBReads):
         def attempt(session: Session | None) -> int:
             self._touch(conversation_id, session)
             owned = listing.of(conversation_id)
-            last = self._cursor(stored[MESSAGES], listing, owned, after, session)
+            last = self._cursor(listing, owned, after, session)
             later = steps.tail(stored, session, conversation_id, last)
             return (steps.remove(stored, session, later)).messages
 
@@ -309,8 +309,7 @@ class MongoDBBackend(MongoDBReads):
             result = stored[TRACES].delete_many(chosen, session=session)
             return DeletedCounts(0, 0, result.deleted_count)
 
-        conversations, first = stored[CONVERSATIONS], until(CONVERSATIONS)
-        while documents := self._find(conversations, first, limit=1):
+        while documents := self._find(OLDEST_CONVERSATIONS, until(CONVERSATIONS), 1):
             chosen = {**own, "_id": documents[0]["_id"]}
             erased = self._erase_conversation(id_of(documents[0]), chosen, limit)
             if any(erased):
@@ -360,8 +359,8 @@ class MongoDBBackend(MongoDBReads):
     def iter_old(
         self, before: int, size: int, user_id: str | None = None
     ) -> Iterator[Sequence[Row]]:
-        listing, conversations = OLDEST_CONVERSATIONS, self.client.collections[CONVERSATIONS]
+        listing = OLDEST_CONVERSATIONS
         old = query = {**older_than(before), **owned_by(user_id)}
-        while documents := self._find(conversations, query, listing, size):
+        while documents := self._find(listing, query, size):
             query = listing.after(old, documents[-1])
             yield to_rows(documents)
