@@ -6,6 +6,7 @@ The entry of a message is in its document, so that it is written and deleted wit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pymongo import UpdateOne
@@ -55,7 +56,7 @@ class MongoDBSearch(MessageBackend):
         self._unindexed: int | None = None
 
     async def search_state(self) -> SearchState | None:
-        noted = await self.client.noted("search")
+        noted = await self.client.run(lambda: self.client.schema.noted("search"))
         self._analyser = None if noted is None else analyser_for(noted["language"])
         self._projection = None if noted is None else HIDDEN
         return None if noted is None else SearchState(noted["language"], noted["is_complete"])
@@ -84,7 +85,8 @@ class MongoDBSearch(MessageBackend):
             self._unindexed = await self.count_unindexed()
         documents = await self._pending(size)
         if not documents:
-            await self.client.complete_search(state.language)
+            complete = partial(self.client.schema.complete_search, state.language)
+            await self.client.run(complete)
             return 0, 0
         indexed = await self._index(documents)
         self._unindexed = max(1, self._unindexed - indexed)

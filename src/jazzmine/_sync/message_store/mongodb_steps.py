@@ -53,7 +53,6 @@ __all__ = [
     "own_message",
     "put_turn",
     "remove",
-    "require_conversations",
     "require_message",
     "tail",
 ]
@@ -117,7 +116,7 @@ def put_turn(
     conversation, messages, trace = turn
     own = "" if conversation is None else conversation["id"]
     owners = {message["conversation_id"] for message in messages} - {own}
-    require_conversations(stored, session, owners)
+    _require_conversations(stored, session, owners)
     if trace is not None:
         require_message(stored, session, trace, messages)
     if conversation is not None:
@@ -135,7 +134,7 @@ def put_turn(
         stored[TRACES].replace_one(query, trace, True, session=session)
 
 
-def require_conversations(
+def _require_conversations(
     stored: Collections, session: Session | None, owners: set[str]
 ) -> None:
     """Raise IntegrityError if a conversation of some messages is not stored."""

@@ -35,7 +35,7 @@ def filter_query(where: TraceFilter) -> Document:
     for name, field in _EQUAL:
         value = getattr(where, name)
         if value is not None:
-            query.update({field: {"$eq": value}} if name == "intent" else equal(**{field: value}))
+            query.update(equal(**{field: value}))
     for name, field, operator in _BOUNDS:
         value = getattr(where, name)
         if value is not None:
