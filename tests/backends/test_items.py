@@ -30,7 +30,7 @@ from jazzmine.records.item_rows import Cursor, ItemQuery
 from jazzmine.sync.long_term_memory import InMemoryLongTermMemoryStore, LongTermMemoryStore
 from jazzmine.sync.message_store import MessageStore
 from tests.faults.networks import NETWORKS
-from tests.servers import mongodb, postgres
+from tests.servers import postgres
 
 Config = dict[str, object]
 
@@ -94,18 +94,6 @@ ORDERS = pytest.mark.parametrize(
 @ORDERS
 def test_messages_and_items_share_a_file(tmp_path: Path, first: Any, second: Any) -> None:
     share({"storage": "sqlite", "path": str(tmp_path / "agent.db")}, first, second)
-
-
-@ORDERS
-def test_messages_and_items_share_a_schema(first: Any, second: Any) -> None:
-    with postgres.new_schema() as schema:
-        share({"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}, first, second)
-
-
-@ORDERS
-def test_messages_and_items_share_a_database(first: Any, second: Any) -> None:
-    with mongodb.database() as config:
-        share(config, first, second)
 
 
 # What cannot be stored, and what cannot be read
