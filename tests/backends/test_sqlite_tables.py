@@ -144,14 +144,6 @@ def test_the_views_show_stored_values_and_defaults(path: Path, store: SQLiteMess
     assert (tokens, intent) == (stored.total_tokens, stored.detected_intent)
 
 
-def test_deleted_text_is_not_left_in_the_file(path: Path, store: SQLiteMessageStore) -> None:
-    store.store_message(message("m1", original_content="the secret word"))
-    store.delete_message("m1")
-    store.close()
-
-    assert b"the secret word" not in path.read_bytes()
-
-
 def test_foreign_keys_are_checked_and_cascade(path: Path, store: SQLiteMessageStore) -> None:
     store.store_turn(messages=[message("m1")], trace=trace("m1"))
     assert execute(path, "PRAGMA foreign_key_check") == []
