@@ -41,14 +41,16 @@ def full() -> WorkingMemory:
 
 def records_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield every record in a working memory's plain data."""
-    flow, turn = data["active_flow"], data["current_turn"]
+    suspended, turn = data["suspended_flows"], data["current_turn"]
+    flows = [each for each in (data["active_flow"], *(s["flow"] for s in suspended)) if each]
+    questions = [data["pending_confirmation"], *(s["confirmation"] for s in suspended)]
     yield data
-    yield from (each for each in (turn, data["pending_confirmation"]) if each)
-    yield from data["flow_history"] + data["topic_history"]
+    yield from (each for each in (*flows, turn, *questions) if each)
+    yield from data["flow_history"] + data["topic_history"] + suspended
     yield from data["entity_workspace"].values()
-    for each in [flow] * bool(flow) + [below["flow"] for below in data["suspended_flows"]]:
-        yield from [each, *each["tool_call_history"], *each["slots"].values()]
-    yield from [below["confirmation"] for below in data["suspended_flows"]]
+    for flow in flows:
+        yield from flow["tool_call_history"]
+        yield from flow["slots"].values()
     yield from turn["tool_calls"] if turn else ()
 
 

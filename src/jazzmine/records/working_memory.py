@@ -276,12 +276,10 @@ class WorkingMemory(ConversationState):
         question = self.pending_confirmation
         if question is not None and not self._is_asked_by(flow, question):
             question = None
-        set_aside = SuspendedFlow(flow, question)
-        # The records themselves: their copies lack the fields that a newer version has added.
-        set_unvalidated(set_aside, flow=flow, confirmation=question)
-        if KEPT in vars(self):
-            vars(set_aside)[KEPT] = {}
-        suspended = [*self.suspended_flows, set_aside]
+        aside = SuspendedFlow(flow, question)
+        if KEPT in vars(flow):
+            vars(aside)[KEPT] = {}  # it holds a record with unknown fields
+        suspended = [*self.suspended_flows, aside]
         changes: dict[str, Any] = {"active_flow": None}
         if question is not None:
             changes["pending_confirmation"] = None
