@@ -186,12 +186,9 @@ class MongoDBReads(MessageBackend):
         listing, traces = TRACES_OF_CONVERSATION, self.client.collections[TRACES]
         return await self._page(traces, listing, conversation_id, None, None)
 
-    async def list_agent_traces(
-        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
-    ) -> Sequence[Row]:
+    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
         listing, traces = TRACES_OF_AGENT, self.client.collections[TRACES]
-        query = {**listing.of(agent_id), **owned_by(user_id)}
-        return to_rows(await self._find(traces, query, listing, limit, offset))
+        return to_rows(await self._find(traces, listing.of(agent_id), listing, limit, offset))
 
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
         condition, traces = filter_query(page.where), self.client.collections[TRACES]
