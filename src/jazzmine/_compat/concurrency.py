@@ -286,7 +286,8 @@ class SyncEvent:
         longest = threading.TIMEOUT_MAX if timeout is None else min(timeout, threading.TIMEOUT_MAX)
         if not self._lock.acquire(timeout=longest):
             return False
-        self.set()
+        with suppress(RuntimeError):  # it was set again meanwhile
+            self._lock.release()
         return True
 
 
