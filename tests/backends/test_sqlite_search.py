@@ -270,7 +270,7 @@ def test_the_places_of_words_in_long_texts_are_found_beside_other_calls(path: Pa
     assert [one is threading.main_thread() for one in threads] == [True, False]
 
 
-def test_an_index_of_version_1_2_goes_on_working(path: Path) -> None:
+def test_an_index_that_says_whose_each_conversation_is_goes_on_working(path: Path) -> None:
     with opened(path, search=True) as store:
         store.store_conversation(conversation())
         for number in range(3):

@@ -89,7 +89,8 @@ class JSONDatabase(MemoryDatabase):
 
     def is_stale(self) -> bool:
         """Whether the file differs from the one that was read."""
-        return self._file is None or version_of(self.path) != self._file.version
+        file = self._file  # another thread may forget it
+        return file is None or version_of(self.path) != file.version
 
     def _update(self, connection: sqlite3.Connection) -> None:
         content, file = read_file(self.path)
@@ -151,7 +152,8 @@ class JSONDatabase(MemoryDatabase):
         replaced, self._file = self._file, None
         try:
             content = file_content(records, language)
-            self._file = replace_file(self.path, content, fsync=self._fsync)
+            replace_file(self.path, content, fsync=self._fsync)
+            self._file = KnownFile(self.path)
         finally:
             del replaced  # until here, so that a process without a free descriptor fails at once
         self._language = language

@@ -61,11 +61,16 @@ class KnownFile:
         if not _IS_WINDOWS:
             with suppress(OSError):  # it does not exist, or no more files may be open
                 self._fd = os.open(path, os.O_RDONLY)
-        self.version: Version = version_of(path if self._fd is None else self._fd)
+        try:
+            self.version: Version = version_of(path if self._fd is None else self._fd)
+        except BaseException:
+            self.__del__()
+            raise
 
     def __del__(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
     def read(self) -> bytes:
         """Return the content of the file."""
@@ -103,8 +108,8 @@ def _require_regular(path: str) -> None:
         raise OSError(errno.EINVAL, "not a regular file", path)
 
 
-def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> KnownFile:
-    """Replace the file at `path`, or leave it unchanged and raise; return the new one.
+def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> None:
+    """Replace the file at `path`, or leave it unchanged and raise.
 
     The content goes to `{path}.tmp`, is flushed to the disk, and is renamed over `path`;
     then the folder is flushed, because otherwise a power cut could undo the rename.
@@ -133,10 +138,8 @@ def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> KnownFi
         if isinstance(error, OSError) and error.filename is None:
             error.filename = path  # the calls that write and flush name no file
         raise
-    known = KnownFile(path)
     if fsync:
         _flush_folder(os.path.dirname(path))
-    return known
 
 
 def _write(temporary: str, path: str, content: Iterable[bytes], *, fsync: bool) -> None:
@@ -150,15 +153,19 @@ def _write(temporary: str, path: str, content: Iterable[bytes], *, fsync: bool) 
             if mode != 0o600:
                 os.chmod(temporary, mode)
         for block in content:
-            rest = memoryview(block)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
+            _write_all(fd, block)
         if fsync:
             # A failed flush may have dropped the pages that it could not write, so it is never
             # repeated on this file: the write fails.
             os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _write_all(fd: int, block: bytes) -> None:
+    rest = memoryview(block)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
 
 
 def _replace_later(temporary: str, path: str) -> None:
