@@ -58,6 +58,16 @@ def test_names_that_mean_something_to_mongodb_come_back_as_they_were(store: Mess
     assert ids(store.find_turn_traces(TraceFilter(tool={"final_data": NAMES}))) == [traced.id]
 
 
+def test_a_conversation_of_version_1_2_is_read_and_edited(
+    store: MessageStore, config: Config
+) -> None:
+    collection(config, "conversations").update_one({}, {"$set": {"log_lock": 7}})
+
+    assert store.get_conversation_by_id("c1") == conversation()
+    assert store.edit_conversation("c1", title="new").title == "new"
+    assert [found.title for found in store.get_conversations()] == ["new"]
+
+
 def test_no_name_that_is_stored_begins_with_a_dollar() -> None:
     def names(value: Any) -> Iterator[str]:
         if isinstance(value, dict):

@@ -117,19 +117,6 @@ def test_a_message_of_a_process_that_was_open_before_is_found(config: Config) ->
         assert searched(config)[0]["search_entry"] == "hello hello"
 
 
-def test_a_text_that_was_changed_meanwhile_is_not_indexed_as_it_was(config: Config) -> None:
-    with MessageStore.initialize(config) as unaware, MessageStore.initialize(config) as store:
-        unaware.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
-        unaware.store_message(message("m1", 1))
-        store.backend.make_search("")
-        backend: Any = store.backend
-        rows = backend._search._pending(10)
-        unaware.store_message(message("m1", 1, "other words"))
-
-        assert backend._search._index(rows) == 0
-        assert searched(config) == [{"id": "m1"}]
-
-
 def test_an_index_for_another_language_takes_no_entry_of_the_one_before(
     config: Config, store: MessageStore
 ) -> None:

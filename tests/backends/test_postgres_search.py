@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import psycopg
 import pytest
 
 from jazzmine.backends.postgres import doctor, word_index
-from jazzmine.backends.postgres.rows import message_values
+from jazzmine.backends.postgres.rows import row_values
 from jazzmine.backends.postgres.schema import migrations
 from jazzmine.cli.searching import check_search
 from jazzmine.errors import JazzmineError
@@ -18,7 +17,6 @@ from jazzmine.records.base import snapshot
 from jazzmine.records.messages import Message
 from jazzmine.search.query import SearchScope
 from jazzmine.sync import MessageStore
-from tests.backends.long_texts import AnalysingThreads, store_long_texts
 from tests.backends.postgres_samples import bound, config, conversation, message
 from tests.behaviour.search_model import check_beyond_most_read
 from tests.servers import postgres
@@ -63,7 +61,7 @@ def test_a_store_without_search_has_no_part_of_it(admin: Admin, schema: str) -> 
 
     assert not triggers
     assert "message_words" not in {name for (name,) in tables}
-    assert message_values(snapshot(message(), Message), None)["entry"] is None
+    assert row_values("messages", snapshot(message(), Message), None)["entry"] is None
 
 
 def test_a_version_that_does_not_know_of_the_index_refuses_the_schema(
@@ -113,21 +111,6 @@ def test_a_message_of_a_process_that_was_open_before_is_found(schema: str) -> No
         unaware.store_messages([message("m3", at=3), message("m4", at=4)])
 
         assert found(store, "hello") == ["m4", "m3", "m2", "m1"]
-
-
-def test_a_text_that_was_changed_meanwhile_is_not_indexed_as_it_was(
-    admin: Admin, schema: str
-) -> None:
-    with MessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation())
-        store.store_message(message())
-        store.backend.make_search("")
-        backend: Any = store.backend
-        rows = backend._client.run(word_index.UNINDEXED, {"after": "", "limit": 10})
-        store.store_message(message().model_copy(update={"original_content": "other words"}))
-
-        assert backend._index(rows) == 0
-        assert entries(admin, schema) == [("m1", "other words")]
 
 
 def test_a_write_that_cannot_be_indexed_changes_nothing(
@@ -211,34 +194,6 @@ def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it
         pass
     assert [one.level for one in check_search(store)] == ["ok"]
     assert found(store, "hello") == ["m2", "m1", "m0"]
-
-
-def test_a_search_of_a_word_is_four_queries(
-    store: MessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.store_message(message())
-    backend: Any = store.backend
-    rows = backend._client.run
-    queries: list[str] = []
-
-    def noted(sql: str, *arguments: Any, **options: Any) -> Any:
-        queries.append(sql)
-        return rows(sql, *arguments, **options)
-
-    monkeypatch.setattr(backend._client, "run", noted)
-
-    assert found(store, "hello") == ["m1"]
-    assert len(queries) == 4
-    queries.clear()
-    assert [one.message.id for one in store.search_messages("hello", order="newest")] == ["m1"]
-    assert len(queries) == 3
-
-
-def test_the_words_of_long_texts_are_found_beside_other_calls(schema: str) -> None:
-    with AnalysingThreads() as threads:
-        asyncio.run(store_long_texts(config(schema, search=True)))
-
-    assert threads.are_others(short=3, long=3)
 
 
 def _indexes(admin: Admin, schema: str) -> list[Any]:

@@ -49,7 +49,7 @@ class Api:
         return self.name
 
     def internal(self, module: str) -> Any:
-        """Return a module of the tree of this API, as in `internal("message_store.transfer")`."""
+        """Return a module of the tree of this API, as in `internal("message_store.store")`."""
         return as_async(import_module(f"jazzmine._{self.name}.{module}"))
 
     async def settle(self, *calls: Callable[[], Awaitable[T]]) -> list[T | BaseException]:

@@ -17,7 +17,7 @@ from jazzmine.core.working_memory import (
     TurnCache,
     WorkingMemory,
 )
-from jazzmine.errors import NotFoundError, StaleWorkingMemoryError
+from jazzmine.errors import IntegrityError, NotFoundError, StaleWorkingMemoryError
 from tests.behaviour.memory_samples import INVALID_UPDATES, Update, timeless
 
 __all__ = ["CIDS", "BlockError", "MemoryModel", "cids", "ending", "outcome", "updates"]
@@ -25,7 +25,13 @@ __all__ = ["CIDS", "BlockError", "MemoryModel", "cids", "ending", "outcome", "up
 # Few ids, so that they repeat, and similar ones, which a store may confuse.
 CIDS = ["{c}", "c", "wm:{c}\0"]
 
-EXPECTED_ERRORS = (NotFoundError, StaleWorkingMemoryError, TypeError, ValidationError)
+EXPECTED_ERRORS = (
+    IntegrityError,
+    NotFoundError,
+    StaleWorkingMemoryError,
+    TypeError,
+    ValidationError,
+)
 
 
 class BlockError(Exception):
@@ -47,7 +53,10 @@ class MemoryModel:
 
     def get_or_create(self, cid: str, user_id: str, agent_id: str) -> WorkingMemory:
         new = WorkingMemory(cid, user_id, agent_id, revision=1)
-        return replace(self.stored.setdefault(cid, new))
+        stored = self.stored.setdefault(cid, new)
+        if stored.user_id != user_id:
+            raise IntegrityError
+        return replace(stored)
 
     def delete(self, cid: str) -> bool:
         return self.stored.pop(cid, None) is not None
@@ -82,6 +91,7 @@ class MemoryModel:
     def _keep(self, memory: WorkingMemory) -> WorkingMemory:
         # A record is validated and copied when it is stored.
         kept = replace(memory, revision=memory.revision + 1)
+        kept.derive_statuses()
         self.stored[kept.conversation_id] = kept
         return replace(kept)
 

@@ -194,7 +194,8 @@ INVALID_UPDATES = [
 
 def timeless(memory: WorkingMemory) -> dict[str, Any]:
     """Return a working memory as a dict without what the store sets for each save."""
-    return {**memory.to_dict(), "created_at": 0.0, "last_updated": 0.0, "version_token": ""}
+    of_the_store = {"created_at": 0.0, "last_updated": 0.0, "version_token": "", "confirmed": None}
+    return {**memory.to_dict(), **of_the_store}
 
 
 def clear_deeply(value: object) -> None:

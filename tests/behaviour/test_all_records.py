@@ -16,7 +16,7 @@ from tests.behaviour.samples import NOW, conversation, full_trace, ids, message,
 async def all_of(api: Api, store: MessageStore, kind: RecordKind, size: int = 2) -> list[Any]:
     return [
         record
-        async for batch in api.internal("message_store.transfer").iter_records(store, kind, size)
+        async for batch in api.internal("maintenance").iter_records(store, kind, size)
         for record in batch
     ]
 
@@ -69,8 +69,7 @@ async def test_batches_hold_no_more_than_asked_for(api: Api, chat: MessageStore)
     await chat.store_messages(messages(*map(str, range(7))))
 
     sizes = [
-        len(batch)
-        async for batch in api.internal("message_store.transfer").iter_records(chat, "messages", 3)
+        len(batch) async for batch in api.internal("maintenance").iter_records(chat, "messages", 3)
     ]
 
     assert max(sizes) <= 3

@@ -22,7 +22,7 @@ def embed(texts: Sequence[str]) -> list[list[float]]:
 
 
 def transfer(api: Api) -> Any:
-    return api.internal("long_term_memory.transfer")
+    return api.internal("maintenance")
 
 
 async def all_of(

@@ -130,6 +130,9 @@ class Conversation(RuleBasedStateMachine):
         assert original.to_dict() == before
         assert applied or self.memory.to_dict() == before
         assert not applied or self.memory.last_updated >= before["last_updated"]
+        if self.memory.flow_count > original.flow_count:  # the newest are kept
+            kept = [flow["flow_id"] for flow in before["flow_history"]]
+            assert self.memory.flow_history[-1].flow_id not in kept
         again = partial_copy(self.memory)
         transition(again)
         assert counted or timeless(again) == timeless(self.memory)

@@ -41,13 +41,16 @@ def full() -> WorkingMemory:
 
 def records_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield every record in a working memory's plain data."""
-    flow, turn = data["active_flow"], data["current_turn"]
+    suspended, turn = data["suspended_flows"], data["current_turn"]
+    flows = [each for each in (data["active_flow"], *(s["flow"] for s in suspended)) if each]
+    questions = [data["pending_confirmation"], *(s["confirmation"] for s in suspended)]
     yield data
-    yield from (each for each in (flow, turn, data["pending_confirmation"]) if each)
-    yield from data["flow_history"] + data["topic_history"]
+    yield from (each for each in (*flows, turn, *questions) if each)
+    yield from data["flow_history"] + data["topic_history"] + suspended
     yield from data["entity_workspace"].values()
-    yield from flow["tool_call_history"] if flow else ()
-    yield from flow["slots"].values() if flow else ()
+    for flow in flows:
+        yield from flow["tool_call_history"]
+        yield from flow["slots"].values()
     yield from turn["tool_calls"] if turn else ()
 
 

@@ -24,7 +24,7 @@ from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
-with supported("google-adk", "2.10.0", "3.0"):
+with supported("google-adk", "2.13.0", "3.0"):
     from google.adk.errors._stale_session_error import StaleSessionError
     from google.adk.errors.already_exists_error import AlreadyExistsError
     from google.adk.errors.session_not_found_error import SessionNotFoundError

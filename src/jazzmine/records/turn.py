@@ -54,7 +54,6 @@ class TurnCache(MemoryRecord):
     Attributes:
         turn_number: the number of the turn, from 1; `begin_turn` numbers the turn of a
             `message_id`, if this is 0.
-        message_id: the id of the user's message, by which `begin_turn` knows the turn again.
         enhanced_query: the user's text, rewritten so that it stands alone.
         intent: what the user wants.
         sentiment_score: the mood of the text, from -1 to 1.
@@ -70,6 +69,7 @@ class TurnCache(MemoryRecord):
         unresolved_flow_ids: the ids that were selected and are those of no flow.
         flow_candidates: data of the application, which is not read.
         tool_calls: the calls of this turn, in order.
+        message_id: the id of the user's message, by which `begin_turn` knows the turn again.
         entities_before: the entities that were known before the turn, by name, from which a
             turn that begins again starts; `begin_turn` sets it.
     """

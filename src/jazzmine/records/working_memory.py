@@ -30,6 +30,7 @@ from jazzmine.records.transition_arguments import (
     StepResult,
 )
 from jazzmine.records.turn import TopicShift, TurnCache, merge_entities
+from jazzmine.records.unknown_fields import KEPT
 
 __all__ = ["STRICT", "WorkingMemory"]
 
@@ -275,7 +276,12 @@ class WorkingMemory(ConversationState):
         question = self.pending_confirmation
         if question is not None and not self._is_asked_by(flow, question):
             question = None
-        suspended = [*self.suspended_flows, SuspendedFlow(flow, question)]
+        set_aside = SuspendedFlow(flow, question)
+        # The records themselves: their copies lack the fields that a newer version has added.
+        set_unvalidated(set_aside, flow=flow, confirmation=question)
+        if KEPT in vars(self):
+            vars(set_aside)[KEPT] = {}
+        suspended = [*self.suspended_flows, set_aside]
         changes: dict[str, Any] = {"active_flow": None}
         if question is not None:
             changes["pending_confirmation"] = None

@@ -56,6 +56,9 @@ Document: TypeAlias = dict[str, Any]
 # https://www.mongodb.com/docs/manual/core/transactions-production-consideration/
 TOUCHED = "touched"
 
+# Version 1.2 left this field in conversations whose log was changed.
+_LOG_LOCK = "log_lock"
+
 # The entry of a message in the index of words, if the store has one: see words.
 _SEARCHED = ("search_entry", "search_terms", "search_language")
 HIDDEN = dict.fromkeys(_SEARCHED, 0)
@@ -173,6 +176,7 @@ def to_row(document: Document) -> Row:
     """Return the row of a stored document, which becomes its body."""
     del document["_id"]
     document.pop(TOUCHED, None)
+    document.pop(_LOG_LOCK, None)
     if "search_language" in document:
         for name in _SEARCHED:
             document.pop(name, None)

@@ -85,6 +85,16 @@ def settings_of(client: Any) -> dict[str, Any]:
     return settings
 
 
+def require_options(client: Any) -> None:
+    """Make a connection that is not used: only then redis-py notices an unknown option of a URL.
+
+    Raises:
+        ValueError, TypeError, RedisError: an option is unknown, or has a wrong value.
+    """
+    pool = client.connection_pool
+    pool.connection_class(**pool.connection_kwargs)
+
+
 def address_of(client: Any) -> str:
     """Name the server of a client, without any secret."""
     if is_cluster(client):
