@@ -15,6 +15,7 @@ __all__ = [
     "begin_call",
     "call_deadline",
     "milliseconds",
+    "remaining_of_call",
 ]
 
 CALL_BEGAN: ContextVar[float | None] = ContextVar("jazzmine_call_began", default=None)
@@ -66,6 +67,13 @@ class Deadline:
 def call_deadline(timeout: float) -> Deadline:
     """Return the deadline of the call of a public method, or one from now on outside of a call."""
     return Deadline(timeout, CALL_BEGAN.get())
+
+
+def remaining_of_call(timeout: float) -> float:
+    """Return how long, in s, the call of a public method may still take; 0 after its deadline."""
+    now = monotonic()
+    began = CALL_BEGAN.get()
+    return max(0.0, (now if began is None else began) + min(timeout, _LONGEST_CALL) - now)
 
 
 def begin_call() -> None:

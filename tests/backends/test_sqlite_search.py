@@ -241,3 +241,49 @@ def test_a_list_of_the_newest_reads_as_much_of_a_large_store_as_of_a_small_one(
         counts.append(steps())
 
     assert counts[1] < 2 * counts[0]
+
+
+def test_an_index_that_says_whose_each_conversation_is_goes_on_working(path: Path) -> None:
+    with opened(path, search=True) as store:
+        store.store_conversation(conversation())
+        for number in range(3):
+            store.store_message(message(f"m{number}", original_content="alpha beta"))
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE search_entries SET scope = replace(scope, ' :r', ' :v0 :r')")
+        database.execute("INSERT INTO search_index (search_index) VALUES ('rebuild')")
+        database.execute("UPDATE search_state SET last_seq = 3")
+        database.execute("""CREATE TRIGGER search_moved AFTER UPDATE ON stored_conversations BEGIN
+            UPDATE search_entries SET entry = NULL; END""")
+        database.execute("DELETE FROM jazzmine_migrations WHERE version = 5")
+        database.commit()
+
+    with opened(path, search=True) as store:
+        copies = store.fork_conversation("c1", conversation("c2"))
+        store.store_message(message("m0", original_content="gamma"))
+        store.delete_message("m1")
+        store.store_conversation(conversation(user_id="u2"))
+
+        assert set(ids(store, "alpha")) == {"m2", *copies.values()}
+        assert ids(store, "gamma") == ["m0"]
+    with closing(sqlite3.connect(path)) as database:
+        query = "SELECT count(*) FROM sqlite_schema WHERE name = 'search_moved'"
+        assert database.execute(query).fetchone() == (0,)
+        database.execute("INSERT INTO search_index (search_index) VALUES ('integrity-check')")
+
+
+@pytest.mark.parametrize("name", ["agent.db", "messages.json"])
+def test_a_new_owner_finds_what_another_process_gave_away(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with opened(path, search=True) as store, opened(path, search=True) as other:
+        store.store_conversation(conversation(user_id="u1"))
+        for user in "u1", "u2":
+            store.store_message(message(user, user_id=user, original_content="alpha"))
+        assert not store.scoped(user_id="u2").search_messages("alpha")
+
+        other.store_conversation(conversation(user_id="u2"))
+
+        new, old = store.scoped(user_id="u2"), store.scoped(user_id="u1")
+        assert [one.message.id for one in new.search_messages("alpha")] == ["u2"]
+        assert len(new.search_messages("alpha", conversation_id="c1")) == 2
+        assert not old.search_messages("alpha")
+        assert not old.search_messages("alpha", conversation_id="c1")

@@ -272,15 +272,8 @@ class ToyBackend(MessageBackend):
         traces = self._tables.sorted(TurnTrace, "turn_number", conversation_id=conversation_id)
         return rows_of(traces)
 
-    async def list_agent_traces(
-        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
-    ) -> Sequence[Row]:
-        owned = (
-            {"agent_id": agent_id}
-            if user_id is None
-            else {"agent_id": agent_id, "user_id": user_id}
-        )
-        rows = self._tables.sorted(TurnTrace, "started_at_ms", **owned)
+    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        rows = self._tables.sorted(TurnTrace, "started_at_ms", agent_id=agent_id)
         return rows_of(rows[::-1][offset : offset + limit])
 
     async def find_traces(self, listing: TracePage) -> Sequence[Row]:

@@ -155,7 +155,7 @@ def message_set_model(state: Any, operation: Operation) -> Outcome:
 
 
 MEMORY_CALLS: dict[str, Callable[[Any, int], Any]] = {
-    "begin": lambda store, n: store.begin_turn(KEY, TurnCache(n)),
+    "begin": lambda store, n: store.begin_turn(KEY, TurnCache(message_id=str(n))),
     "end": lambda store, n: store.end_turn(KEY, str(n), "intent"),
     "get": lambda store, n: store.get(KEY),
 }

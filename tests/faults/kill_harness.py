@@ -19,7 +19,6 @@ from typing import Any
 
 from jazzmine import Message, MessageRole
 from jazzmine.backends.json import database as json_store
-from jazzmine.backends.json.file import Version, version_of
 from jazzmine.core import message_store as async_messages
 from jazzmine.sync import message_store as sync_messages
 
@@ -79,14 +78,13 @@ async def _write_async(path: str, first: int, early: bool) -> None:
     await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
 
 
-def _write_in_place(path: str, content: Any, **_: object) -> Version:
+def _write_in_place(path: str, content: Any, **_: object) -> None:
     """Write in place, which is wrong: a process that is killed meanwhile leaves half a file."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     for block in content:
         os.write(fd, block)
         time.sleep(0.001)
     os.close(fd)
-    return version_of(path)
 
 
 def _live(work: Callable[[int], Any], first: int, delay: float) -> None:

@@ -77,7 +77,7 @@ def test_greenlets_share_the_sync_stores(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["json", "sqlite"])
-async def test_a_write_without_a_free_thread_fails_and_the_next_one_succeeds(
+async def test_a_write_needs_no_free_thread(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: threading.Thread) -> None:
@@ -87,9 +87,6 @@ async def test_a_write_without_a_free_thread_fails_and_the_next_one_succeeds(
         async with await MessageStore.initialize(config) as store:
             with monkeypatch.context() as patched:
                 patched.setattr(threading.Thread, "start", refuse)
-                with pytest.raises(RuntimeError, match="new thread"):
-                    await store.store_conversation(conversation("c1"))
+                await asyncio.wait_for(store.store_conversation(conversation("c1")), 20)
 
-            await asyncio.wait_for(store.store_conversation(conversation("c2")), 20)
-
-            assert await store.get_conversation_by_id("c1") is None
+            assert await store.get_conversation_by_id("c1") is not None

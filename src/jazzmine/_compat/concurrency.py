@@ -92,9 +92,7 @@ class AsyncEvent:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self.is_set = self._event.is_set
         self.set = self._event.set
-        self.clear = self._event.clear
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for the event; return False if it was not set within `timeout` s."""
@@ -265,16 +263,38 @@ class SyncAffinity:
                 self._pid = PROCESS.id
 
 
-class SyncEvent(threading.Event):
-    """An event that is waited for with a time-out of any length."""
+class SyncEvent:
+    """An event that is waited for with a time-out.
+
+    It is a lock that is released when the event happens: Ctrl-C may interrupt a thread that waits
+    for one of `threading` while that has locked it, and then whoever sets it waits for ever.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def set(self) -> None:
+        """Wake those that wait; this may be repeated."""
+        with suppress(RuntimeError):
+            self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the event; return False if it was not set within `timeout` s."""
-        return super().wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        longest = threading.TIMEOUT_MAX if timeout is None else min(timeout, threading.TIMEOUT_MAX)
+        if not self._lock.acquire(timeout=longest):
+            return False
+        with suppress(RuntimeError):  # it was set again meanwhile
+            self._lock.release()
+        return True
 
 
 class SyncThreadEvent(SyncEvent):
     """An event that another thread sets."""
+
+    __slots__ = ()
 
     @staticmethod
     def set_all(events: Iterable[SyncThreadEvent]) -> None:

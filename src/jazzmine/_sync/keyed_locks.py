@@ -24,7 +24,7 @@ class KeyedLocks(Generic[T]):
     """
 
     def __init__(self, places: int = 1) -> None:
-        self._mutex = threading.RLock()  # a signal handler may call the store
+        self._mutex = threading.RLock()  # the garbage collector may end a call, which releases
         self._places = places
         # The first owners of a queue have the lock; one that had to wait for it has an event.
         self._queues: dict[str, dict[T, Event | None]] = {}
@@ -44,16 +44,9 @@ class KeyedLocks(Generic[T]):
         go on: it has kept its place.
         """
         with self._mutex:
-            while True:
-                queue = self._queues.setdefault(key, {})
-                queue[owner] = None
-                # A call of a signal handler may have removed it between these two.
-                if self._queues.get(key) is queue:
-                    break
-            if len(queue) <= self._places:
-                return True
-            queue[owner] = turn = Event()
-            # A call of a signal handler may have released the lock before the event was there.
+            turn = Event()
+            queue = self._queues.setdefault(key, {})
+            queue[owner] = turn
             if owner in islice(queue, self._places):
                 return True
         return turn.wait(timeout)

@@ -310,16 +310,13 @@ class MessageBackend(Backend):
         """Return all traces by `turn_number`, ascending; equal ones first stored first."""
 
     @abstractmethod
-    async def list_agent_traces(
-        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
-    ) -> Sequence[Row]:
+    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
         """Return traces by `started_at_ms`, newest first; equal ones latest stored first.
 
         Args:
             agent_id: whose traces.
             limit: the maximum number of traces, at least 1.
             offset: how many of the newest traces to skip.
-            user_id: only the traces of this user; None is all.
         """
 
     @abstractmethod

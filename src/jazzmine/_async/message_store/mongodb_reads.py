@@ -172,10 +172,8 @@ class MongoDBReads(MongoDBSearch):
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         return await self._page(TRACES_OF_CONVERSATION, conversation_id, None, None)
 
-    async def list_agent_traces(
-        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
-    ) -> Sequence[Row]:
-        query = {**TRACES_OF_AGENT.of(agent_id), **owned_by(user_id)}
+    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        query = TRACES_OF_AGENT.of(agent_id)
         return to_rows(await self._find(TRACES_OF_AGENT, query, limit, offset))
 
     async def find_traces(self, page: TracePage) -> Sequence[Row]:

@@ -339,14 +339,9 @@ class PostgresBackend(MessageBackend):
         parameters = {"owner": to_text(conversation_id)}
         return stored_rows(await self._client.run(sql.TRACES_OF_CONVERSATION, parameters))
 
-    async def list_agent_traces(
-        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
-    ) -> Sequence[Row]:
-        page = {**_page(agent_id, limit, None, user_id), "offset": row_limit(offset)}
-        of_user = user_id is not None
-        statement = sql.traces_of_agent(limit, offset, of_user)
-        prepare = False if of_user else None
-        return stored_rows(await self._client.run(statement, page, prepare=prepare))
+    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
+        return stored_rows(await self._client.run(sql.traces_of_agent(limit, offset), page))
 
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
         conditions, parameters = filter_parameters(page.where)

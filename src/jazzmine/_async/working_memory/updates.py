@@ -138,7 +138,11 @@ class Updates:
             await self._wait_for_others(call)
             return await self._change(call, decide, read, parse)
         finally:
-            self._calls.release(conversation_id, call)
+            try:
+                self._calls.release(conversation_id, call)
+            except BaseException:  # Ctrl-C, perhaps before it was released
+                self._calls.release(conversation_id, call)
+                raise
 
     async def _change(
         self, call: Call, decide: Decide, stored: Stored | None, parse: bool

@@ -23,7 +23,7 @@ from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.queries import TooLarge
 from jazzmine.backends.sqlite.writer import Call, Writer
 from jazzmine.config import SQLiteConfig
-from jazzmine.deadline import Deadline, backoff, call_deadline
+from jazzmine.deadline import Deadline, backoff, call_deadline, remaining_of_call
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.records.types import MAX_INT
 
@@ -110,14 +110,19 @@ class SQLiteClient:
         call = Call(change, ThreadEvent())
         try:
             self._writer.add(call)
-            until = deadline or call_deadline(self.database.timeout)
-            if not call.done.wait(until.remaining()):
+            if deadline is None:
+                remaining = remaining_of_call(self.database.timeout)
+            else:
+                remaining = deadline.remaining()
+            if not call.done.wait(remaining):
                 raise self._late(call)
         except BaseException:
             call.cancel()
             raise
-        done: T = call.outcome()
-        return done
+        if call.error is not None:
+            raise call.error
+        result: T = call.result
+        return result
 
     def _late(self, call: Call[ThreadEvent]) -> Exception:
         path, timeout = self.database.path, self.database.timeout

@@ -327,9 +327,7 @@ class SQLiteBackend(MessageBackend):
         parameters = [conversation_id]
         return self._rows(None, queries.rows, sql.TRACES_OF_CONVERSATION, parameters)
 
-    def list_agent_traces(
-        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
-    ) -> Sequence[Row]:
+    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
         """Return traces of an agent."""
         parameters = [agent_id, limit_of(limit), limit_of(offset)]
         return self._rows(None, queries.rows, sql.TRACES_OF_AGENT, parameters)

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -16,6 +16,7 @@ from jazzmine.backends.files import require_folder, require_own_folder
 from jazzmine.backends.json.document import (
     EMPTY,
     KINDS,
+    SEPARATOR,
     Document,
     Kind,
     file_content,
@@ -23,12 +24,11 @@ from jazzmine.backends.json.document import (
     other_form,
     own_form,
 )
-from jazzmine.backends.json.file import MISSING, Version, read_file, replace_file, version_of
+from jazzmine.backends.json.file import MISSING, KnownFile, read_file, replace_file, version_of
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.writer import Call
-from jazzmine.deadline import Deadline
 from jazzmine.records.base import require_stored
 from jazzmine.records.types import MAX_INT
 
@@ -47,7 +47,7 @@ class JSONDatabase(MemoryDatabase):
     def __init__(self, path: str, fsync: bool, lock_timeout: float) -> None:
         super().__init__(MESSAGE_TABLES, lock_timeout, os.path.realpath(path))
         self._fsync = fsync
-        self._version: Version | None = None
+        self._file: KnownFile | None = None
         self._language: str | None = None
         self._file_lock = FileLock(
             f"{self.path}.lock",
@@ -74,24 +74,28 @@ class JSONDatabase(MemoryDatabase):
         require_own_folder(self.path)
         super().open()
         try:
-            with self._use(Deadline(self.timeout)) as connection:
+            with self._use(self.timeout) as connection:
                 self._update(connection)
         except BaseException:
             self.close()
             raise
 
+    def close(self) -> None:
+        """Drop everything from memory; later calls raise `StoreClosedError`."""
+        super().close()
+        self._file = None
+
     # Reads
 
     def is_stale(self) -> bool:
         """Whether the file differs from the one that was read."""
-        return version_of(self.path) != self._version
+        file = self._file  # another thread may forget it
+        return file is None or version_of(self.path) != file.version
 
     def _update(self, connection: sqlite3.Connection) -> None:
-        if not self.is_stale():
-            return
-        content, version = read_file(self.path)
-        self._version = None
-        document = EMPTY if version == MISSING else own_form(content)
+        content, file = read_file(self.path)
+        self._file = None
+        document = EMPTY if file.version == MISSING else own_form(content)
         try:
             if document is not None:
                 _store(connection, document)
@@ -104,7 +108,7 @@ class JSONDatabase(MemoryDatabase):
                 _store(connection, document)
             except sqlite3.IntegrityError as error:
                 raise invalid(self.path, "a record", str(error)) from error
-        self._version, self._language = version, document.search
+        self._file, self._language = file, document.search
         self.has_search: bool = document.search is not None
 
     # Writes
@@ -118,16 +122,16 @@ class JSONDatabase(MemoryDatabase):
         Raises:
             OSError: the file could not be written; nothing changed.
         """
-        with self._use(Deadline(self.timeout)) as connection:
-            self._update(connection)  # not without the folder, which the lock would make
+        os.stat(os.path.dirname(self.path))  # the lock would make the folder
         # A fork waits for the thread that uses the connection, and filelock waits for the fork.
         try:
             self._file_lock.acquire()
         except Timeout:
             return False
         try:
-            with self._use(Deadline(self.timeout)) as connection:
-                self._update(connection)
+            with self._use(self.timeout) as connection:
+                if self.is_stale():
+                    self._update(connection)
                 self._transact(connection, calls)
         finally:
             self._file_lock.release()
@@ -140,17 +144,19 @@ class JSONDatabase(MemoryDatabase):
             with suppress(OSError):
                 os.unlink(f"{self.path}.tmp")  # of a killed process
             return
-        lines = [_stored_lines(connection, kind) for kind in KINDS]
+        records = []
+        for kind in KINDS:
+            rows = connection.execute(f"SELECT CAST(body AS BLOB) FROM {kind.table} ORDER BY seq")
+            records.append(SEPARATOR.join(chain.from_iterable(rows)))
         # Whether the disk has it is not known while it is replaced: then it is read again.
-        self._version = None
-        content = file_content(Document(lines, language))
-        self._version = replace_file(self.path, content, fsync=self._fsync)
+        replaced, self._file = self._file, None
+        try:
+            content = file_content(records, language)
+            replace_file(self.path, content, fsync=self._fsync)
+            self._file = KnownFile(self.path)
+        finally:
+            del replaced  # until here, so that a process without a free descriptor fails at once
         self._language = language
-
-
-def _stored_lines(connection: sqlite3.Connection, kind: Kind) -> list[bytes]:
-    query = f"SELECT CAST(body AS BLOB) FROM {kind.table} ORDER BY seq"
-    return [row[0] for row in connection.execute(query)]
 
 
 def _store(connection: sqlite3.Connection, document: Document) -> None:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -38,6 +38,7 @@ from jazzmine.records.traces import TurnTrace
 __all__ = [
     "EMPTY",
     "KINDS",
+    "SEPARATOR",
     "Document",
     "Kind",
     "file_content",
@@ -49,6 +50,10 @@ __all__ = [
 _HEAD = b'{"version": 1,'
 _SEARCH_HEAD = re.compile(rb'\{"version": 2, "search": ("[^"\\]*"),')
 _NEWEST_VERSION = 2
+
+SEPARATOR = b",\n"
+"""What stands between two records."""
+
 _REASONS_SHOWN = 5
 
 
@@ -89,6 +94,12 @@ KINDS = (
 # The lines after the records of each kind.
 _ENDS = (b"],", b"],", b"]}")
 
+# What stands before the records of each kind, and after the last one.
+_BETWEEN = (
+    *(b"%b\n%b\n" % (end, kind.begin) for end, kind in zip((b"", *_ENDS), KINDS, strict=False)),
+    _ENDS[-1] + b"\n",
+)
+
 
 class Document(NamedTuple):
     """The content of a file.
@@ -105,21 +116,20 @@ class Document(NamedTuple):
 EMPTY = Document([[] for _ in KINDS])
 
 
-def file_content(document: Document) -> Iterator[bytes]:
-    """Return the content of the file, in blocks."""
-    if document.search is None:
-        yield _HEAD
-    else:
-        yield b'{"version": 2, "search": %b,' % json.dumps(document.search).encode()
-    for kind, lines, end in zip(KINDS, document.lines, _ENDS, strict=True):
-        yield b"\n%b\n" % kind.begin
-        separator = b""
-        for line in lines:
-            yield separator
-            yield line
-            separator = b",\n"
-        yield b"\n%b" % end if lines else end
-    yield b"\n"
+def file_content(records: Sequence[bytes], search: str | None) -> list[bytes]:
+    """Return the content of the file, in blocks.
+
+    Args:
+        records: those of each kind, with `SEPARATOR` between them.
+        search: as in a `Document`.
+    """
+    head = _HEAD
+    if search is not None:
+        head = b'{"version": 2, "search": %b,' % json.dumps(search).encode()
+    blocks = [head + _BETWEEN[0]]
+    for lines, following in zip(records, _BETWEEN[1:], strict=True):
+        blocks += [lines, b"\n" + following] if lines else [following]
+    return blocks
 
 
 def own_form(content: bytes) -> Document | None:

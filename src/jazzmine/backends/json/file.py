@@ -6,24 +6,20 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
-from itertools import islice
+from operator import attrgetter
 from typing import TypeAlias
 
 from jazzmine.deadline import Deadline, backoff
 
-__all__ = ["MISSING", "Version", "read_file", "replace_file", "version_of"]
+__all__ = ["MISSING", "KnownFile", "Version", "read_file", "replace_file", "version_of"]
 
 Version: TypeAlias = tuple[int, ...]
 """What differs if a file was changed or replaced."""
 
 MISSING: Version = ()
 """The version of a file that does not exist."""
-
-# Blocks are written some at a time: a few large writes take half the time of many small ones, and
-# copying all blocks into one would take as long as writing them.
-_BLOCKS_A_WRITE = 500
 
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would write other ends of lines
 
@@ -33,46 +29,94 @@ _REPLACED_WITHIN = 2.0
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.02
 
 
-def version_of(path: str) -> Version:
-    """Return the version of a file."""
+_version = attrgetter("st_dev", "st_ino", "st_mtime_ns", "st_size")
+
+
+def version_of(path: str | int) -> Version:
+    """Return the version of the file with a path, or of an open file."""
     try:
-        status = os.stat(path)
+        return _version(os.stat(path))
     except FileNotFoundError:
         return MISSING
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def read_file(path: str) -> tuple[bytes, Version]:
-    """Return the content of a file and its version; that of one that does not exist is empty.
+class KnownFile:
+    """A file whose content is known; `version_of` its path differs once it is replaced or changed.
+
+    It is open as long as this object lives: a file that replaces it could otherwise get its number
+    and look the same. Windows replaces no file that is open.
+
+    Args:
+        path: the file, which need not exist.
+
+    Attributes:
+        version: that of the file.
+    """
+
+    __slots__ = ("_fd", "_path", "version")
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd: int | None = None
+        if not _IS_WINDOWS:
+            with suppress(OSError):  # it does not exist, or no more files may be open
+                self._fd = os.open(path, os.O_RDONLY)
+        try:
+            self.version: Version = version_of(path if self._fd is None else self._fd)
+        except BaseException:
+            self.__del__()
+            raise
+
+    def __del__(self) -> None:
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
+
+    def read(self) -> bytes:
+        """Return the content of the file."""
+        if self._fd is None:
+            with open(self._path, "rb") as file:
+                return file.read()
+        with open(self._fd, "rb", closefd=False) as file:
+            return file.read()
+
+
+def read_file(path: str) -> tuple[bytes, KnownFile]:
+    """Return the content of a file, and the file; that of one that does not exist is empty.
 
     Raises:
         OSError: it cannot be read, or it is a folder, a pipe or a device.
     """
     while True:
-        version = version_of(path)
-        if version == MISSING:
+        with suppress(FileNotFoundError):
+            _require_regular(path)
+        known = KnownFile(path)
+        if known.version == MISSING:
             os.stat(os.path.dirname(path))
-            return b"", MISSING
-        mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "not a regular file", path)
-        with suppress(FileNotFoundError), open(path, "rb") as file:
-            content = file.read()
-            if version == version_of(path):
-                return content, version
+            return b"", known
+        with suppress(FileNotFoundError):
+            content = known.read()
+            if known.version == version_of(path):
+                return content, known
 
 
-def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> Version:
-    """Replace the file at `path`, or leave it unchanged and raise; return its version.
+def _require_regular(path: str) -> None:
+    mode = os.stat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> None:
+    """Replace the file at `path`, or leave it unchanged and raise.
 
     The content goes to `{path}.tmp`, is flushed to the disk, and is renamed over `path`;
     then the folder is flushed, because otherwise a power cut could undo the rename.
 
     Args:
         path: an absolute path without symbolic links; no other process replaces it meanwhile.
-        content: the whole file, in blocks.
+        content: the whole file, in a few blocks.
         fsync: whether to wait for the disk.
 
     Raises:
@@ -81,35 +125,34 @@ def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> Version
     """
     temporary = f"{path}.tmp"
     try:
-        _write(temporary, content, _mode_of(path), fsync=fsync)
-        _replace(temporary, path)
+        _write(temporary, path, content, fsync=fsync)
+        try:
+            os.replace(temporary, path)
+        except PermissionError:
+            if not _IS_WINDOWS:
+                raise
+            _replace_later(temporary, path)
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.filename is None:
             error.filename = path  # the calls that write and flush name no file
         raise
-    version = version_of(path)
     if fsync:
         _flush_folder(os.path.dirname(path))
-    return version
 
 
-def _mode_of(path: str) -> int:
-    try:
-        return stat.S_IMODE(os.stat(path).st_mode)
-    except FileNotFoundError:
-        return 0o600
-
-
-def _write(path: str, content: Iterable[bytes], mode: int, *, fsync: bool) -> None:
+def _write(temporary: str, path: str, content: Iterable[bytes], *, fsync: bool) -> None:
+    """Write a file with the mode of another one."""
     with suppress(FileNotFoundError):
-        os.unlink(path)  # of a killed process
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+        os.unlink(temporary)  # of a killed process
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
     try:
-        if mode != 0o600:
-            os.chmod(path, mode)
-        for block in _joined(content):
+        with suppress(FileNotFoundError):
+            mode = stat.S_IMODE(os.stat(path).st_mode)
+            if mode != 0o600:
+                os.chmod(temporary, mode)
+        for block in content:
             _write_all(fd, block)
         if fsync:
             # A failed flush may have dropped the pages that it could not write, so it is never
@@ -119,28 +162,22 @@ def _write(path: str, content: Iterable[bytes], mode: int, *, fsync: bool) -> No
         os.close(fd)
 
 
-def _joined(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    rest = iter(blocks)
-    while block := b"".join(islice(rest, _BLOCKS_A_WRITE)):
-        yield block
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
+def _write_all(fd: int, block: bytes) -> None:
+    rest = memoryview(block)
     while rest:
         rest = rest[os.write(fd, rest) :]
 
 
-def _replace(temporary: str, path: str) -> None:
+def _replace_later(temporary: str, path: str) -> None:
     deadline, pauses = Deadline(_REPLACED_WITHIN), backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
     while True:
+        time.sleep(next(pauses))
         try:
             os.replace(temporary, path)
             return
         except PermissionError:
-            if not _IS_WINDOWS or deadline.expired:
+            if deadline.expired:
                 raise
-        time.sleep(next(pauses))
 
 
 def _flush_folder(path: str) -> None:

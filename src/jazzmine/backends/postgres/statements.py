@@ -336,12 +336,12 @@ def _page(
 
 
 @functools.lru_cache(maxsize=1024)
-def traces_of_agent(limit: int, offset: int, of_user: bool = False) -> str:
-    """Return the statement for an agent's traces, perhaps of one user, newest first.
+def traces_of_agent(limit: int, offset: int) -> str:
+    """Return the statement for an agent's traces, newest first.
 
     The skipped traces are counted in the index, and not read.
     """
-    condition = "agent_id = %(owner)s" + (_OF_USER if of_user else "")
+    condition = "agent_id = %(owner)s"
     order = "started_at_ms DESC, seq DESC"
     if not offset:
         page = bounded(select(TURN_TRACES, condition, order), limit)

@@ -14,18 +14,10 @@ from weakref import WeakSet
 
 from jazzmine.backends.sqlite.functions import add_functions
 
-__all__ = ["Connection", "FileId", "create_file", "file_id", "file_uri", "prepare_for_forks"]
-
-FileId = tuple[int, int]
+__all__ = ["Connection", "create_file", "file_uri", "prepare_for_forks"]
 
 # The pages that a connection keeps: those of the indexes' upper levels, above all.
 _CACHE_KIB = 16_384
-
-
-def file_id(path: str) -> FileId:
-    """Return what differs if another file takes the place of this one."""
-    status = os.stat(path)
-    return status.st_dev, status.st_ino
 
 
 def file_uri(path: str, parameters: str) -> str:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from jazzmine.backends.sqlite import search
-from jazzmine.backends.sqlite.connection import Connection, FileId, create_file, file_id
+from jazzmine.backends.sqlite.connection import Connection, create_file
 from jazzmine.backends.sqlite.errors import (
     DatabaseBusy,
     closed_meanwhile,
@@ -24,8 +24,7 @@ from jazzmine.backends.sqlite.errors import (
 )
 from jazzmine.backends.sqlite.file_check import check_file, require_sqlite, warn_of_network
 from jazzmine.backends.sqlite.migrations import Component, is_current, migrate, migrations
-from jazzmine.backends.sqlite.transaction import apply_all, begin, undo
-from jazzmine.backends.sqlite.writer import Call
+from jazzmine.backends.sqlite.writer import Call, apply_all
 from jazzmine.deadline import Deadline
 
 __all__ = ["Database"]
@@ -75,8 +74,8 @@ class Database:
         self._writer = Connection(self.path, synchronous)
         self._idle: deque[Connection] = deque()
         self._closed = False
-        self._file: FileId = (0, 0)
-        self._next_look = Deadline(0.0)
+        self._file: os.stat_result | None = None
+        self._next_look = 0.0
         self._largest_log = _LARGE_LOG
 
     def pending(self) -> list[str]:
@@ -107,7 +106,7 @@ class Database:
             check_file(self.path, component.name, len(migrations(component.name)))
         warn_of_network(self.path)
         create_file(self.path)
-        self._file = file_id(self.path)
+        self._file = os.stat(self.path)
         deadline = Deadline(self.timeout)
         try:
             while not self._prepare():
@@ -191,9 +190,10 @@ class Database:
         with self._writer.lock:
             try:
                 connection = self._writer.driver()
-                if not begin(connection):
-                    return False
+                connection.execute("BEGIN IMMEDIATE")
             except sqlite3.Error as error:
+                if is_busy(error):
+                    return False
                 raise translated(error, self.path) from error
             try:
                 apply_all(connection, calls, self.path)
@@ -201,19 +201,19 @@ class Database:
                     self.has_search = search.index_changes(connection)
                 connection.execute("COMMIT")
             except BaseException as error:
-                undo(connection)
+                _undo(connection)
                 if connection.in_transaction:
                     self._writer.close()
                 if isinstance(error, sqlite3.Error):
                     raise translated(error, self.path) from error
                 raise
-            if self._next_look.expired:
+            if time.monotonic() >= self._next_look:
                 self._empty_large_log(connection)
         return True
 
     def _require_same_file(self) -> None:
         """Raise OSError if the file is not the one that was opened: SQLite would use that one."""
-        if file_id(self.path) != self._file:
+        if self._file is None or not os.path.samestat(os.stat(self.path), self._file):
             reason = "it was replaced while it was open: close the store, and open it again"
             raise OSError(errno.ESTALE, reason, self.path)
 
@@ -222,7 +222,7 @@ class Database:
 
         New reads see all of it, so that it can be emptied once the older ones have ended.
         """
-        self._next_look = Deadline(_EMPTIED_EVERY)
+        self._next_look = time.monotonic() + _EMPTIED_EVERY
         try:
             if os.path.getsize(f"{self.path}-wal") < self._largest_log:
                 return
@@ -320,6 +320,19 @@ class Database:
 def _close(connection: Connection) -> None:
     with connection.lock:
         connection.close()
+
+
+def _undo(connection: sqlite3.Connection) -> None:
+    """Make sure that a transaction which failed has no effect after a crash, either.
+
+    If the disk failed to flush it, the end of the -wal file holds it as a whole, and would be
+    read after a crash. The next transaction is written over it.
+    """
+    with suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        connection.execute(f"PRAGMA user_version = {version}")
 
 
 def _empty_log(connection: sqlite3.Connection) -> bool:

@@ -88,7 +88,7 @@ def fork(connection: sqlite3.Connection, fork: Fork) -> list[str]:
     }
     connection.execute(sql.COPY_MESSAGES, parameters)
     connection.execute(sql.COPY_TRACES, parameters)
-    search.copy_entries(connection, conversation_id, last, owner, copy.record.user_id)
+    search.copy_entries(connection, conversation_id, last, owner)
     return [row[0] for row in connection.execute(sql.COPIED_IDS, parameters)]
 
 

@@ -21,8 +21,7 @@ from jazzmine.backends.sqlite.errors import (
 from jazzmine.backends.sqlite.file_check import require_sqlite
 from jazzmine.backends.sqlite.functions import add_functions
 from jazzmine.backends.sqlite.migrations import Component, migrate
-from jazzmine.backends.sqlite.transaction import apply_all
-from jazzmine.backends.sqlite.writer import Call
+from jazzmine.backends.sqlite.writer import Call, apply_all
 from jazzmine.deadline import Deadline
 
 __all__ = ["MemoryDatabase"]
@@ -75,7 +74,7 @@ class MemoryDatabase:
 
     def close(self) -> None:
         """Drop everything; later calls raise `StoreClosedError`."""
-        with self._use(Deadline(self.timeout)):
+        with self._use(self.timeout):
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
@@ -105,15 +104,16 @@ class MemoryDatabase:
             LockTimeoutError: another thread uses it until the deadline.
             OSError: there is too little memory.
         """
-        with self._use(deadline) as connection:
-            self._update(connection)
+        with self._use(deadline.remaining()) as connection:
+            if self.is_stale():
+                self._update(connection)
             return query(connection, size)
 
     def read_now(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
         """Do the same as `read`, but raise `DatabaseBusy` instead of waiting."""
         if self.is_stale():
             raise DatabaseBusy
-        with self._use(Deadline(_SHORTLY), DatabaseBusy()) as connection:
+        with self._use(_SHORTLY, DatabaseBusy()) as connection:
             return query(connection, size)
 
     def is_stale(self) -> bool:
@@ -124,19 +124,16 @@ class MemoryDatabase:
         """Make the records up to date."""
 
     @contextmanager
-    def _use(
-        self, deadline: Deadline, error: Exception | None = None
-    ) -> Iterator[sqlite3.Connection]:
+    def _use(self, timeout: float, error: Exception | None = None) -> Iterator[sqlite3.Connection]:
         """Let the block use the connection.
 
         Args:
-            deadline: until when it waits for another thread.
+            timeout: how long, in s, it waits for another thread.
             error: what is raised then.
         """
         try:
             # When the program ends, a thread that holds the lock never releases it.
-            timeout = 0.0 if sys.is_finalizing() else deadline.remaining()
-            if not self.lock.acquire(timeout=timeout):
+            if not self.lock.acquire(timeout=0.0 if sys.is_finalizing() else timeout):
                 raise error or lock_timeout(self.path, self.timeout)
             if self._connection is None:
                 raise closed_meanwhile()
@@ -155,7 +152,7 @@ class MemoryDatabase:
         Raises:
             OSError: nothing changed.
         """
-        with self._use(Deadline(self.timeout)) as connection:
+        with self._use(self.timeout) as connection:
             self._transact(connection, calls)
         return True
 

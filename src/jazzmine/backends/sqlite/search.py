@@ -39,7 +39,6 @@ __all__ = [
     "read_state",
     "role_token",
     "user_token",
-    "viewer_token",
 ]
 
 # Connections for reading give text as UTF-8.
@@ -80,11 +79,6 @@ END""",
     "search_changed": """AFTER UPDATE OF user_id, timestamp, body ON stored_messages BEGIN
     UPDATE search_entries SET timestamp = new.timestamp, entry = NULL WHERE seq = new.seq;
 END""",
-    "search_moved": """AFTER UPDATE OF user_id ON stored_conversations
-WHEN new.user_id <> old.user_id BEGIN
-    UPDATE search_entries SET entry = NULL
-    WHERE seq IN (SELECT seq FROM stored_messages WHERE conversation_id = new.id);
-END""",
     "search_deleted": """AFTER DELETE ON stored_messages BEGIN
     DELETE FROM search_entries WHERE seq = old.seq;
 END""",
@@ -115,10 +109,8 @@ _REMOVE = """
 INSERT INTO search_index (search_index, rowid, scope, entry) VALUES ('delete', ?, ?, ?)
 """
 _PENDING = """
-SELECT messages.seq, messages.user_id, messages.conversation_id, owners.user_id, messages.body
-FROM stored_messages AS messages
-LEFT JOIN stored_conversations AS owners ON owners.id = messages.conversation_id
-WHERE messages.seq IN (SELECT seq FROM search_entries WHERE entry IS NULL)
+SELECT seq, user_id, conversation_id, body FROM stored_messages
+WHERE seq IN (SELECT seq FROM search_entries WHERE entry IS NULL)
 """
 _SOURCES = """
 SELECT entries.scope, entries.entry
@@ -260,7 +252,7 @@ def _index(connection: sqlite3.Connection, entries: Sequence[tuple[str, str, int
 
 
 def copy_entries(
-    connection: sqlite3.Connection, source: str, last: Sequence[Any], copy: str, owner: str
+    connection: sqlite3.Connection, source: str, last: Sequence[Any], copy: str
 ) -> None:
     """Index the messages of a fork as those that they were copied from, without analysing them.
 
@@ -269,17 +261,16 @@ def copy_entries(
         source: the conversation that was copied.
         last: the timestamp and the number of the last message that was copied.
         copy: the new conversation.
-        owner: its user.
     """
     if read_state(connection) is None:
         return
-    whose = f" {conversation_token(copy)} {viewer_token(owner)} "
     entries = []
     sources = connection.execute(_SOURCES, [source, *last]).fetchall()
     for (scope, entry), (seq,) in zip(sources, connection.execute(_COPIES, [copy]), strict=True):
         if entry is not None:
-            user, _, _, role = scope.split(" ")
-            entries.append((user + whose + role, entry, seq))
+            # Version 1.2 also noted whose the conversation is.
+            user, _, *_, role = scope.split(" ")
+            entries.append((f"{user} {conversation_token(copy)} {role}", entry, seq))
     _index(connection, entries)
 
 
@@ -295,24 +286,14 @@ def merge(connection: sqlite3.Connection) -> bool:
 
 
 def _entry(
-    analyser: Analyser,
-    seq: int,
-    user_id: AnyText,
-    conversation_id: AnyText,
-    owner: AnyText | None,
-    body: AnyText,
+    analyser: Analyser, seq: int, user_id: AnyText, conversation_id: AnyText, body: AnyText
 ) -> tuple[str, str, int]:
     try:
         fields = json.loads(body)
         text, role = str(fields["original_content"]), str(fields["role"])
     except (ValueError, KeyError, TypeError, RecursionError):  # of another program
         text, role = "", ""
-    scope = (
-        user_token(user_id),
-        conversation_token(conversation_id),
-        viewer_token(owner or ""),
-        role_token(role),
-    )
+    scope = user_token(user_id), conversation_token(conversation_id), role_token(role)
     return " ".join(scope), analyser.entry(text), seq
 
 
@@ -327,11 +308,6 @@ def user_token(user_id: AnyText) -> str:
 def conversation_token(conversation_id: AnyText) -> str:
     """Return the word in the scope of a conversation's messages."""
     return f":c{_digest(conversation_id)}"
-
-
-def viewer_token(user_id: AnyText) -> str:
-    """Return the word in the scope of the messages in a user's conversations."""
-    return f":v{_digest(user_id)}"
 
 
 def role_token(role: AnyText) -> str:

@@ -7,14 +7,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 from weakref import finalize
 
-from jazzmine.backends.sqlite.errors import closed_meanwhile
+from jazzmine.backends.sqlite.errors import closed_meanwhile, translated
 from jazzmine.deadline import backoff
 
-__all__ = ["Call", "Writer"]
+__all__ = ["Call", "Writer", "apply_all"]
 
 E = TypeVar("E")
 
@@ -28,35 +29,25 @@ class Call(Generic[E]):
     Args:
         change: called with a connection in a transaction; returns the result.
         done: the event that is set at the end.
+
+    Attributes:
+        begun: acquired by the one that comes first: the thread that makes the change, or the
+            caller that cancels it.
+        result, error: what came of it.
     """
 
-    __slots__ = ("_begun", "change", "done", "error", "result")
+    __slots__ = ("begun", "change", "done", "error", "result")
 
     def __init__(self, change: Callable[[sqlite3.Connection], Any], done: E) -> None:
         self.change: Callable[[sqlite3.Connection], Any] = change
         self.done: E = done
         self.result: Any = None
         self.error: BaseException | None = None
-        self._begun = threading.Lock()
-
-    @property
-    def waits(self) -> bool:
-        """Whether the change was neither begun nor cancelled."""
-        return not self._begun.locked()
-
-    def begin(self) -> bool:
-        """Return whether to make the change: False if it was cancelled."""
-        return self._begun.acquire(blocking=False)
+        self.begun: threading.Lock = threading.Lock()
 
     def cancel(self) -> bool:
         """Cancel a change that was not begun; return False if it was."""
-        return self._begun.acquire(blocking=False)
-
-    def outcome(self) -> Any:
-        """Return the result, or raise the error."""
-        if self.error is not None:
-            raise self.error
-        return self.result
+        return self.begun.acquire(blocking=False)
 
 
 _Queue: TypeAlias = "SimpleQueue[Call[Any] | None]"  # None ends the thread
@@ -102,18 +93,28 @@ class Writer(Generic[E]):
             self._thread.join(timeout)
 
 
+_done = attrgetter("done")
+
+
 def _work(queue: _Queue, commit: _Commit, set_all: Callable[[Sequence[Any]], None]) -> None:
     calls: list[Call[Any]] = []
     is_last = False
     while not is_last:
         calls.clear()  # they refer to the writer
         is_last = _take_all(queue, calls)
-        pauses = backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
-        while calls and not _finish(calls, commit):
+        pauses = None
+        while calls:
+            try:
+                if commit(calls):
+                    break
+            except BaseException as error:
+                _fail(calls, error)
+                break
+            pauses = pauses or backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
             time.sleep(next(pauses))
             is_last = is_last or _take_all(queue, calls, wait=False)
-            calls = [call for call in calls if call.waits]
-        set_all([call.done for call in calls])
+            calls = [call for call in calls if not call.begun.locked()]
+        set_all(list(map(_done, calls)))
 
 
 def _take_all(queue: _Queue, calls: list[Call[Any]], *, wait: bool = True) -> bool:
@@ -128,12 +129,33 @@ def _take_all(queue: _Queue, calls: list[Call[Any]], *, wait: bool = True) -> bo
     return True
 
 
-def _finish(calls: Sequence[Call[Any]], commit: _Commit) -> bool:
-    """Commit the changes; return False if another process writes."""
-    try:
-        return commit(calls)
-    except BaseException as error:
-        for call in calls:
-            call.begin()
-            call.error = call.error or error
-        return True
+def apply_all(connection: sqlite3.Connection, calls: Sequence[Call[Any]], path: str) -> None:
+    """Make the changes of calls; one that fails is undone without the others.
+
+    Args:
+        connection: in a write transaction.
+        calls: those that were not cancelled get a result or an error.
+        path: the file of the database, for error messages.
+
+    Raises:
+        sqlite3.Error: the transaction has ended.
+    """
+    for call in calls:
+        if not call.begun.acquire(blocking=False):
+            continue
+        connection.execute("SAVEPOINT call")
+        try:
+            call.result = call.change(connection)
+        except Exception as error:
+            if not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO call")
+            call.error = translated(error, path)
+        connection.execute("RELEASE call")
+
+
+def _fail(calls: Sequence[Call[Any]], error: BaseException) -> None:
+    """Let calls fail with the error of their transaction, unless they have one of their own."""
+    for call in calls:
+        call.begun.acquire(blocking=False)
+        call.error = call.error or error
