@@ -277,8 +277,10 @@ class WorkingMemory(ConversationState):
         if question is not None and not self._is_asked_by(flow, question):
             question = None
         aside = SuspendedFlow(flow, question)
-        if KEPT in vars(flow):
-            vars(aside)[KEPT] = {}  # it holds a record with unknown fields
+        # The records themselves: their copies lack the fields that a newer version has added.
+        set_unvalidated(aside, flow=flow, confirmation=question)
+        if KEPT in vars(self):
+            vars(aside)[KEPT] = {}
         suspended = [*self.suspended_flows, aside]
         changes: dict[str, Any] = {"active_flow": None}
         if question is not None:
