@@ -19,16 +19,16 @@ async def test_ten_that_create_the_same_at_once_get_one_working_memory(
     api: Api,
     memory_store: WorkingMemoryStore,
 ) -> None:
-    users = [f"user {number}" for number in range(10)]
+    agents = [f"agent {number}" for number in range(10)]
 
     created = await api.gather(
-        *(partial(memory_store.get_or_create, "c", user, "agent") for user in users)
+        *(partial(memory_store.get_or_create, "c", "user", agent) for agent in agents)
     )
 
     stored = await memory_store.get("c")
     assert stored is not None
     assert stored.revision == 1
-    assert stored.user_id in users
+    assert stored.agent_id in agents
     assert created == [stored] * 10
 
 

@@ -9,9 +9,7 @@ from unittest.mock import patch
 
 import redis
 import redis.asyncio
-import redis.asyncio.cluster
 import redis.asyncio.sentinel
-import redis.cluster
 import redis.sentinel
 
 from tests.servers.redis import Cluster, Sentinels, Server, database, running
@@ -51,18 +49,8 @@ def behind_sentinel() -> Iterator[Config]:
 def on_cluster() -> Iterator[Config]:
     """Three primaries that share the slots."""
     cluster = running(Cluster)
-    nodes = [redis.asyncio.cluster.ClusterNode(*address) for address in cluster.addresses]
-    node: Any = redis.cluster.ClusterNode
-    others = [node(*address) for address in cluster.addresses]
-
-    def client() -> Any:
-        return redis.asyncio.RedisCluster(startup_nodes=nodes)
-
-    def sync_client() -> Any:
-        return redis.RedisCluster(startup_nodes=others)
-
-    with _emptied(*cluster.primaries), _clients(client, sync_client):
-        yield {"storage": "redis", "url": "redis://the-cluster"}
+    with _emptied(*cluster.primaries):
+        yield {"storage": "redis", "url": cluster.primaries[0].url}
 
 
 def _with_sentinels(client: Any) -> Any:

@@ -13,6 +13,7 @@ from jazzmine.backends.redis.driver import (
     pauses,
     pool_settings,
     redis_driver,
+    require_options,
     settings_of,
 )
 
@@ -77,7 +78,7 @@ def async_client_for(url: str, seconds: float) -> AsyncAnyRedis:
     # The time limit ends every wait. A `socket_timeout` makes a task for each command, which may
     # lose a cancellation before Python 3.12.
     settings = {**pool_settings(seconds), "socket_timeout": None}
-    return Redis.from_pool(BlockingConnectionPool.from_url(url, **settings))
+    return Redis.from_pool(require_options(BlockingConnectionPool.from_url(url, **settings)))
 
 
 async def async_cluster_for(url: str, seconds: float) -> AsyncAnyRedis:
@@ -123,7 +124,7 @@ def sync_client_for(url: str, seconds: float) -> SyncAnyRedis:
     """
     driver = redis_driver()
     pool = driver.BlockingConnectionPool.from_url(url, **pool_settings(seconds))
-    return driver.Redis.from_pool(pool)  # type: ignore[no-any-return]
+    return driver.Redis.from_pool(require_options(pool))  # type: ignore[no-any-return]
 
 
 def sync_cluster_for(url: str, seconds: float) -> SyncAnyRedis:

@@ -28,7 +28,7 @@ from jazzmine._compat.redis import (
 )
 from jazzmine.backends.addresses import wrong_option
 from jazzmine.backends.redis import keys as layout
-from jazzmine.backends.redis.driver import option_names, redis_driver, require_options
+from jazzmine.backends.redis.driver import option_names, redis_driver
 from jazzmine.backends.redis.keys import keys_of
 from jazzmine.config import MemoryOptions, RedisConfig
 from jazzmine.deadline import Deadline, call_deadline, milliseconds
@@ -101,7 +101,6 @@ def redis_store(config: RedisConfig) -> RedisWorkingMemoryStore:
     url = options.pop("url")
     try:
         client = client_for(url, _attempt_seconds(config))
-        require_options(client)
     except (TypeError, ValueError, driver.RedisError) as error:
         # The driver's text may repeat the URL, and with it the password.
         wrong = wrong_option(url, error, option_names(), config.url_options())
