@@ -282,5 +282,5 @@ def test_a_store_that_does_not_flush_is_found_out(
     folder, calls = recorded
     flushed = [call for call in calls if "fdatasync" not in call]
 
-    with pytest.raises((AssertionError, OSError, ConfigurationError)):
+    with pytest.raises((AssertionError, OSError, ConfigurationError, sqlite3.DatabaseError)):
         check(kind, (folder, flushed), tmp_path)
