@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from jazzmine.errors import (
 )
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.backends.postgres_apis import APIS, opened
-from tests.backends.postgres_samples import config
 from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
 
@@ -95,32 +93,3 @@ async def test_a_name_server_that_does_not_answer_is_not_waited_for_after_the_de
         async with opened(api, {"storage": "postgres", "dsn": dsn, "timeout": 1.0}):
             pass
     assert not is_looked_up.is_set()
-
-
-@pytest.mark.parametrize("api", APIS)
-async def test_a_host_whose_name_server_does_not_answer_leaves_time_for_the_next_one(
-    schema: str, is_looked_up: threading.Event, api: str
-) -> None:
-    port = postgres.port_of(postgres.dsn())
-    hosts = {"host": f"{SILENT_NAME},127.0.0.1", "port": f"5432,{port}"}
-    dsn = postgres.changed(postgres.dsn(), **hosts)
-    async with opened(api, config(schema, dsn=dsn, timeout=6.0)) as store:
-        await store.ping()
-    assert not is_looked_up.is_set()
-
-
-@pytest.mark.parametrize("api", APIS)
-async def test_a_host_that_did_not_answer_is_tried_after_the_others(schema: str, api: str) -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:
-        ports = f"{silent.getsockname()[1]},{postgres.port_of(postgres.dsn())}"
-        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1,127.0.0.1", port=ports)
-        options = config(schema, dsn=dsn, timeout=6.0, pool_min=4, pool_max=4)
-        async with opened(api, options) as store:
-            await store.ping()
-        attempts = 0
-        silent.setblocking(False)
-        with suppress(BlockingIOError):
-            while True:
-                silent.accept()[0].close()
-                attempts += 1
-    assert attempts == 1

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +16,7 @@ from jazzmine.errors import ConfigurationError
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 from tests.behaviour.samples import conversation
 from tests.faults.sizes import report, size
-from tests.servers.programs import Program, run_python
+from tests.servers.programs import Program
 
 KINDS: list[Any] = [MessageStore, WorkingMemoryStore]
 
@@ -141,23 +138,3 @@ def test_tables_of_one_kind_that_are_newer_are_refused_for_that_kind_alone(
 
 
 # The database's own lock
-
-
-def test_a_clock_that_is_set_back_does_not_prolong_the_lock_of_a_killed_process(
-    config: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hold = """
-import json, os, signal, sys
-from jazzmine.sync import WorkingMemoryStore
-with WorkingMemoryStore.initialize(json.loads(sys.argv[1])) as memory:
-    memory.get_or_create("c1", "u1", "a1")
-    with memory.locked("c1"):
-        os.kill(os.getpid(), signal.SIGKILL)
-"""
-    holder = {**config, "lease_seconds": 1.0}
-    run_python([sys.executable, "-c", hold, json.dumps(holder)])
-    hour_ago = SimpleNamespace(time=lambda: time.time() - 3600)
-    monkeypatch.setattr("jazzmine.backends.sqlite.memory.time", hour_ago)
-
-    with WorkingMemoryStore.initialize({**config, "lock_timeout": 10.0}) as memory:
-        assert memory.end_turn("c1", "response", "intent").revision == 2

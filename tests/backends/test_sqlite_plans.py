@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from jazzmine import TraceFilter
 from jazzmine.backends.sqlite import queries, traces
 from jazzmine.backends.sqlite import statements as sql
+from jazzmine.backends.sqlite.connection import Connection
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.records.usage import UsageKey
@@ -23,8 +23,10 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     database = Database(path, (MESSAGE_TABLES,), 5.0, "normal")
     database.open()
     database.close()
-    with closing(sqlite3.connect(path)) as opened:
-        yield opened
+    opened = Connection(path, "normal")
+    with opened.lock:
+        yield opened.driver()
+        opened.close()
 
 
 def plan_of(connection: sqlite3.Connection, statement: str) -> str:

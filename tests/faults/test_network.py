@@ -208,10 +208,10 @@ class TestMutants:
         with opened("redis", "sync", SUFFICIENT) as store:
             end_turn = store.store.end_turn
 
-            def repeat_what_was_lost(*arguments: Any) -> Any:
+            async def repeat_what_was_lost(*arguments: Any) -> Any:
                 lost = store.proxy.lost
-                result = end_turn(*arguments)
-                return end_turn(*arguments) if store.proxy.lost > lost else result
+                result = await end_turn(*arguments)
+                return await end_turn(*arguments) if store.proxy.lost > lost else result
 
             store.store.end_turn = repeat_what_was_lost
 
@@ -221,11 +221,11 @@ class TestMutants:
     def test_half_an_effect_is_found_out(self) -> None:
         with opened("postgres", "sync", SUFFICIENT) as store:
 
-            def store_one_by_one(messages: Any) -> None:
+            async def store_one_by_one(messages: Any) -> None:
                 lost = store.proxy.lost
                 for message in messages:
                     if store.proxy.lost == lost:
-                        store.store.store_message(message)
+                        await store.store.store_message(message)
 
             store.store.store_messages = store_one_by_one
 
@@ -247,7 +247,8 @@ class TestMutants:
     ) -> None:
         with opened("redis", "sync", SHORT) as store:
             store.prepare()
-            store.store.backend.lock(Lock(CID, "0123456789abcdef", "nobody", 3.0), Deadline(10.0))
+            lock = Lock(CID, "0123456789abcdef", "nobody", 3.0)
+            store.runner.run(store.store.backend.lock(lock, Deadline(10.0)))
             monkeypatch.setattr(faulty_network, "WORKS_AGAIN", 1.0)
             monkeypatch.setattr(faulty_network, "TOLERANCE", 0.0)
             with pytest.raises(AssertionError, match="until the store works again"):
