@@ -28,6 +28,7 @@ def proxy() -> Iterator[Proxy]:
 @pytest.mark.parametrize("version", [1, 2])
 def test_states_that_version_1_2_stored_are_read(schema: str, version: int) -> None:
     rows = PostgresRows(schema)
+    rows.run(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
     for table in ("working_memory", "jazzmine_memory_migrations"):
         rows.run(f"DROP TABLE IF EXISTS {table}")
     rows.run(

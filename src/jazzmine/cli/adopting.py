@@ -98,7 +98,8 @@ def old_records(config: BackendConfig) -> Iterator[Read]:
             import psycopg
         try:
             with psycopg.connect(config.dsn) as connection:
-                yield _in_tables(connection, config.schema)
+                first = connection.execute("SELECT current_schema()").fetchone()
+                yield _in_tables(connection, config.schema or str(first and first[0]))
         except psycopg.Error as error:  # its text may hold the password
             said = error.diag.message_primary or type(error).__name__
             raise Refused(f"FROM cannot be read: {said}") from None

@@ -11,7 +11,11 @@ from psycopg.conninfo import conninfo_to_dict
 
 from jazzmine._sync.clients.postgres.client import PostgresClient
 from jazzmine._sync.clients.postgres.connection import Connection
-from jazzmine._sync.clients.postgres.migration import pending_migrations, search_language
+from jazzmine._sync.clients.postgres.migration import (
+    first_schema,
+    pending_migrations,
+    search_language,
+)
 from jazzmine.backends.clock import compared
 from jazzmine.backends.postgres import doctor
 from jazzmine.backends.postgres.dsn import Address
@@ -55,7 +59,8 @@ def check_item_sequences(config: PostgresConfig) -> Iterator[Finding]:
         StoreUnavailableError: as in `check_postgres`.
     """
     with _connected(config) as connection:
-        yield from _check_sequences(config.schema, connection, ITEM_TABLES)
+        schema = config.schema or first_schema(connection)
+        yield from _check_sequences(schema, connection, ITEM_TABLES)
 
 
 @contextmanager
@@ -96,7 +101,7 @@ def _check_hosts(config: PostgresConfig, address: Address) -> Iterator[Finding]:
 
 
 def _check_database(config: PostgresConfig, connection: Connection) -> Iterator[Finding]:
-    schema, info = config.schema, connection.info
+    schema, info = config.schema or first_schema(connection), connection.info
     yield doctor.check_version(
         info.server_version, info.parameter_status("server_version") or str(info.server_version)
     )

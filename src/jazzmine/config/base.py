@@ -22,7 +22,7 @@ __all__ = [
 
 
 # What the address itself says, and what must not be in one: addresses are logged, and in histories.
-_ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db", "encryption"})
+_ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db", "encryption", "pool"})
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 from jazzmine.config.base import (
@@ -188,11 +188,13 @@ class PostgresConfig(BackendConfig):
     Args:
         dsn: a libpq connection string: a URL or `key=value` pairs.
         pool_min, pool_max: the smallest and the largest number of connections in the pool.
-        schema: the schema of the tables; it is created if it does not exist.
+        schema: the schema of the tables; it is created if it does not exist. None is the first one
+            of the role's search path.
         prepare: whether statements are prepared; False for PgBouncer in transaction mode.
         timeout: the longest time that a call takes, in s.
         migration_timeout: the longest time for changing the schema, in s.
         search: as in `SQLiteConfig`.
+        pool: the application's pool of connections, which stays open; None for one of the store's.
     """
 
     storage: ClassVar[str] = "postgres"
@@ -201,11 +203,12 @@ class PostgresConfig(BackendConfig):
     dsn: str = field(repr=False)
     pool_min: int = 2
     pool_max: int = 10
-    schema: str = "public"
+    schema: str | None = None
     prepare: bool = True
     timeout: float = 30.0
     migration_timeout: float = 3600.0
     search: bool | str = False
+    pool: Any = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -215,6 +218,9 @@ class PostgresConfig(BackendConfig):
             raise ConfigurationError(
                 f"pool_max must not be less than pool_min: {self.pool_max} < {self.pool_min}"
             )
+        if self.schema is None:
+            return
+        require_text("schema", self.schema)
         if set(self.schema) & set("\"'$%") or len(self.schema.encode(errors="replace")) > 63:
             raise ConfigurationError(
                 "schema must be at most 63 bytes without quotes, dollar and per cent signs"

@@ -9,7 +9,7 @@ from jazzmine.errors import ConfigurationError
 
 __all__ = ["split_options"]
 
-Value = bool | int | float | str
+Value = bool | int | float | str | None
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
@@ -45,7 +45,9 @@ def split_options(url: str, defaults: Mapping[str, Value]) -> tuple[str, dict[st
 
 
 def _read(name: str, text: str, default: Value) -> Value:
-    """Return a value of the type of the default."""
+    """Return a value of the type of the default; without one it is a text."""
+    if default is None:
+        return text
     if isinstance(default, bool):
         if name == "search" and text.lower() not in _TRUE + _FALSE:
             return text  # a language

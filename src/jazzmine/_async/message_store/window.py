@@ -43,22 +43,19 @@ async def _fill(
     is_within: Callable[[Message], bool],
 ) -> None:
     after: str | None = None
-    calls = True
+    calls = False
     while not window.is_full:
         size = window.page_size
         read = await read_page(calls, size, after)
         page = list(takewhile(is_within, read))
         is_last = len(page) < size
-        if not calls:
-            # The call of a tool's answer may be one of the flagged messages, so they are read
-            # from there on.
-            page, rest = split_at_answer(page)
-            is_last = is_last and not rest
+        # The call of a tool's answer without its id may be one of the flagged messages, so they are
+        # read from there on.
+        page, rest = (page, []) if calls else split_at_answer(page)
         window.add(page)
-        if is_last:
+        if is_last and not rest:
             return
         # Where nearly all messages are flagged calls, reading them all would take long.
-        calls = (
-            not page or window.is_waiting or sum(message.is_flagged for message in page) * 2 <= size
-        )
+        are_few = calls and sum(message.is_flagged for message in page) * 2 <= size
+        calls = bool(rest) or window.is_waiting or are_few
         after = page[-1].id if page else after

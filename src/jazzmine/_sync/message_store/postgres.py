@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Callable, Sequence
+from collections.abc import Iterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -127,8 +127,30 @@ class PostgresBackend(MessageBackend):
 
     def store(self, turn: Turn) -> None:
         conversation, messages, trace = turn
-        conversations = () if conversation is None else (conversation,)
-        self.store_many(conversations, messages, () if trace is None else (trace,))
+        if conversation is None and trace is None and len(messages) == 1:
+            (message,) = messages
+            if self._analyser is None:
+                values = row_values("messages", message, None)
+            else:
+                build = partial(row_values, "messages")
+                values = built(build, message, messages, self._analyser)
+            self._store_one("messages", message, values)
+        elif conversation is None and trace is not None and not messages:
+            self._store_one("turn_traces", trace, row_values("turn_traces", trace, None))
+        elif conversation is not None and trace is None and not messages:
+            values = row_values("conversations", conversation, None)
+            self._store_one("conversations", conversation, values)
+        else:
+            conversations = () if conversation is None else (conversation,)
+            self.store_many(conversations, messages, () if trace is None else (trace,))
+
+    def _store_one(
+        self, table: str, snapshot: Snapshot[Any], values: Mapping[str, object]
+    ) -> None:
+        if not self._client.run(sql.STORE_ONE[table], values):
+            record, reason = snapshot.record, sql.REFUSALS[table]
+            owner = record.agent_id if table == "conversations" else record.conversation_id
+            raise IntegrityError(f"{record.id!r} {reason} {owner!r}; nothing was written")
 
     def store_many(
         self,
@@ -136,23 +158,10 @@ class PostgresBackend(MessageBackend):
         messages: Sequence[Snapshot[Message]],
         traces: Sequence[Snapshot[TurnTrace]],
     ) -> None:
-        records: dict[str, Sequence[Snapshot[Any]]]
-        records = {"conversations": conversations, "messages": messages, "turn_traces": traces}
-        if len(conversations) + len(messages) + len(traces) == 1:
-            ((table, one),) = ((table, each[0]) for table, each in records.items() if each)
-            self._store_one(table, one, messages)
-        else:
-            parameters = built(store_parameters, records, messages, self._analyser)
-            self._client.run(sql.STORE, parameters)
-
-    def _store_one(
-        self, table: str, snapshot: Snapshot[Any], messages: Sequence[Snapshot[Message]]
-    ) -> None:
-        values = built(partial(row_values, table), snapshot, messages, self._analyser)
-        if not self._client.run(sql.STORE_ONE[table], values):
-            record, reason = snapshot.record, sql.REFUSALS[table]
-            owner = record.agent_id if table == "conversations" else record.conversation_id
-            raise IntegrityError(f"{record.id!r} {reason} {owner!r}; nothing was written")
+        given: dict[str, Sequence[Snapshot[Any]]]
+        given = {"conversations": conversations, "messages": messages, "turn_traces": traces}
+        parameters = built(store_parameters, given, messages, self._analyser)
+        self._client.run(sql.STORE, parameters)
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}

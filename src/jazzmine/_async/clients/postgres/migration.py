@@ -47,11 +47,26 @@ from jazzmine.search.index import SearchState
 __all__ = [
     "bring_up_to_date",
     "change_search",
+    "first_schema",
     "pending_migrations",
     "search_language",
 ]
 
 logger: logging.Logger = logging.getLogger(__name__)
+
+
+async def first_schema(connection: Connection) -> str:
+    """Return the first schema of the role's search path, as other clients mean it.
+
+    Raises:
+        ConfigurationError: none of them exists, or none may be used.
+    """
+    first = (await connection.run(bind("SELECT current_schema()")))[0][0]
+    if first is None:
+        raise ConfigurationError(
+            "no schema of the role's search_path exists: give one by the key 'schema'"
+        )
+    return str(first)
 
 
 async def pending_migrations(
@@ -83,7 +98,7 @@ async def bring_up_to_date(
         ConfigurationError: the schema is not one that this library can use, or not by this role.
         StoreUnavailableError: the configuration's `migration_timeout` has passed.
     """
-    schema, timeout = config.schema, config.migration_timeout
+    schema, timeout = config.schema or "", config.migration_timeout
     missing = bool(await pending_migrations(connection, schema, component))
     if missing:
         # The server ends it in time, if it can be reached.
@@ -107,7 +122,7 @@ async def change_search(
         ConfigurationError: the role may not change the schema.
         StoreUnavailableError: the configuration's `migration_timeout` has passed.
     """
-    schema = config.schema
+    schema = config.schema or ""
 
     async def change() -> None:
         stored = await search_language(connection, schema, component)

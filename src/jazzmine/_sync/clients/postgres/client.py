@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import Any, TypeVar, cast
@@ -17,10 +18,16 @@ from psycopg.types.numeric import Int8BinaryDumper
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from jazzmine._sync.background import BackgroundTasks
-from jazzmine._sync.clients.postgres.connection import CANCEL_SECONDS, Connection
+from jazzmine._sync.clients.postgres.connection import (
+    CANCEL_SECONDS,
+    Connecting,
+    Connection,
+    require_usable,
+)
 from jazzmine._sync.clients.postgres.migration import (
     bring_up_to_date,
     change_search,
+    first_schema,
     pending_migrations,
 )
 from jazzmine._compat.concurrency import SyncWork as Work
@@ -60,9 +67,8 @@ T = TypeVar("T")
 
 # How long a statement waits for a locked row before another one has its connection, in s.
 _LOCK_SECONDS = 1.0
-# The pauses, in s, between the attempts at a call after the second one, and between those of the
-# pool to reach a server.
-_FIRST_PAUSE, _LONGEST_PAUSE, _RECONNECTING = 0.02, 1.0, 0.5
+# The pauses, in s, between the attempts at a call after the second one.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 
 class PostgresClient:
@@ -79,18 +85,18 @@ class PostgresClient:
 
     def __init__(self, config: PostgresConfig, *components: Component) -> None:
         self._config = config
-        self._schema, self._timeout = config.schema, config.timeout
+        self._schema, self._timeout = config.schema or "", config.timeout
         self._components = components
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
         self._failure: psycopg.Error | None = None  # of the last attempt to connect
         self._drained_at = 0.0
         self._given_up = BackgroundTasks()
-        self._pool: Any = DriverPool(
+        self._pool: Any = config.pool or DriverPool(
             self._address.conninfo,
-            connection_class=cast(Any, _Connecting(self)),
-            min_size=self._config.pool_min,
-            max_size=self._config.pool_max,
+            connection_class=cast(Any, Connecting(self.connect, lambda: self.is_closed)),
+            min_size=config.pool_min,
+            max_size=config.pool_max,
             open=False,
         )
 
@@ -113,7 +119,10 @@ class PostgresClient:
         try:
             if self._beside(self._bring_up_to_date):
                 begin_call()
-            self._pool.open()
+            if self._config.pool is None:
+                self._pool.open()
+            else:
+                require_usable(self._pool)
         except BaseException:
             self.close()
             raise
@@ -165,6 +174,9 @@ class PostgresClient:
             connection = self._connect_until(deadline)
             try:
                 connection.deadline = deadline
+                if not self._schema:
+                    self._schema = first_schema(connection)
+                    self._config = replace(self._config, schema=self._schema)
                 return work(connection)
             finally:
                 connection.close()
@@ -195,11 +207,11 @@ class PostgresClient:
                 prepare_threshold=0 if self._config.prepare else None,
             )
             try:
-                connection.opened_at = monotonic()
                 # psycopg picks the type of an integer by its size, and each combination of types
                 # would be prepared anew; ours are all 64 bits wide.
                 connection.adapters.register_dumper(int, Int8BinaryDumper)
                 instrument(connection)
+                connection.own_cursor = connection.cursor_factory
                 self._set_up(connection)
             except BaseException:
                 connection.close()
@@ -233,7 +245,8 @@ class PostgresClient:
         self._users = max(0, self._users - 1)
         if not self._users:
             self._given_up.close(CANCEL_SECONDS)
-            self._pool.close(timeout=1.0)
+            if self._config.pool is None:
+                self._pool.close(timeout=1.0)
 
     def run(
         self,
@@ -272,6 +285,7 @@ class PostgresClient:
                     raise
                 failure = error
             else:
+                connection.deadline = None
                 self._pool.putconn(connection)
                 return rows
             # The rest is off the common path.
@@ -284,6 +298,7 @@ class PostgresClient:
             return False
         is_lost = is_disconnect(error) or isinstance(error, TimedOut)
         if connection.pgconn.transaction_status == TransactionStatus.IDLE and not is_lost:
+            connection.deadline = None
             self._pool.putconn(connection)
             return False
         # The statement may run still. The pool waits for that; the call does not.
@@ -376,23 +391,3 @@ class PostgresClient:
         else:
             return
         raise self._translated(failure)
-
-
-class _Connecting:
-    """What the pool takes for the class of its connections: it opens them as its client does.
-
-    While no server can be reached it tries again: psycopg's pool would do so at longer and longer
-    intervals, then no more, and would log each attempt.
-    """
-
-    def __init__(self, client: PostgresClient) -> None:
-        self._client = client
-
-    def connect(self, *_: object, **__: object) -> Connection:
-        while True:
-            try:
-                return self._client.connect()
-            except psycopg.Error:
-                if self._client.is_closed:
-                    raise
-            sleep(_RECONNECTING)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 import psycopg
-from psycopg import generators, waiting
-from psycopg.rows import TupleRow
+from psycopg import RawCursor, generators, waiting
+from psycopg.rows import TupleRow, tuple_row
 
+from jazzmine._compat.concurrency import SyncWork as Work
+from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.backends.postgres.errors import TimedOut
 from jazzmine.backends.postgres.schema import Query
 from jazzmine.backends.postgres.sockets import reset
 from jazzmine.deadline import Deadline
+from jazzmine.errors import ConfigurationError
 
-__all__ = ["CANCEL_SECONDS", "Connection"]
+__all__ = ["CANCEL_SECONDS", "Connecting", "Connection", "require_usable"]
 
 # How often, in s, a wait for the server looks for a signal.
 _TICK = 0.1
 # How long a request to cancel a statement may take, in s.
 CANCEL_SECONDS = 1.0
+# The pause, in s, between attempts to reach a server.
+_RECONNECTING = 0.5
 
 
 class Connection(psycopg.Connection[TupleRow]):
@@ -31,10 +37,15 @@ class Connection(psycopg.Connection[TupleRow]):
     Attributes:
         deadline: until when its calls wait for the server; None for as long as it takes.
         opened_at: when it was opened, by the monotonic clock.
+        own_cursor: makes the cursors of `run`, whose parameters are numbered.
     """
 
     deadline: Deadline | None = None
-    opened_at: float
+    own_cursor: Any = RawCursor
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.opened_at: float = monotonic()
 
     def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
         """Run one of psycopg's generators to its end, and return its value.
@@ -71,12 +82,13 @@ class Connection(psycopg.Connection[TupleRow]):
         Raises:
             psycopg.Error: it failed, or had no reply before the deadline.
         """
-        cursor = self.cursor()
+        cursor = self.own_cursor(self, row_factory=tuple_row)
         given = list(map(values.__getitem__, query.names)) if values else None
         # A text without parameters may have several statements, if it is sent as it is.
         cursor.execute(query.text, given, prepare=prepare, binary=given is not None)
         result = cursor.pgresult
-        return cursor.fetchall() if result is not None and result.nfields else []
+        rows: list[Any] = cursor.fetchall() if result is not None and result.nfields else []
+        return rows
 
     def cancel_and_close(self) -> None:
         """Ask the server to end the statement that runs, and give the connection up.
@@ -94,3 +106,39 @@ class Connection(psycopg.Connection[TupleRow]):
                 )
         reset(self.pgconn)
         self.close()
+
+
+class Connecting:
+    """What the pool takes for the class of its connections: it opens them as its client does.
+
+    While no server can be reached it tries again: psycopg's pool would do so at longer and longer
+    intervals, then no more, and would log each attempt.
+    """
+
+    def __init__(self, connect: Work[Connection], is_closed: Callable[[], bool]) -> None:
+        self._connect = connect
+        self._is_closed = is_closed
+
+    def connect(self, *_: object, **__: object) -> Connection:
+        while True:
+            try:
+                return self._connect()
+            except psycopg.Error:
+                if self._is_closed():
+                    raise
+            sleep(_RECONNECTING)
+
+
+def require_usable(pool: Any) -> None:
+    """Raise ConfigurationError unless the application's pool has connections of our class."""
+    kind = getattr(pool, "connection_class", None)
+    is_ours = isinstance(kind, type) and issubclass(kind, Connection)
+    if is_ours:
+        with pool.connection() as connection:
+            is_ours = connection.autocommit
+    if not is_ours:
+        raise ConfigurationError(
+            "pool must be a pool of psycopg_pool for this API, made with"
+            " connection_class=jazzmine.core.postgres.Connection (in jazzmine.sync for plain"
+            ' calls) and kwargs={"autocommit": True}'
+        )

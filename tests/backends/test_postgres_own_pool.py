@@ -1,0 +1,121 @@
+"""A pool that the application brings, and the schema of the role's search path."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+import jazzmine.core.postgres
+import jazzmine.sync.postgres
+from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.sync import MessageStore
+from tests.backends.postgres_apis import APIS, opened
+from tests.backends.postgres_samples import bound, config, conversation, message, trace
+from tests.servers import postgres
+
+
+@asynccontextmanager
+async def pool_of(api: str, **options: Any) -> AsyncIterator[Any]:
+    if api == "async":
+        options = {"connection_class": jazzmine.core.postgres.Connection, **options}
+        async with AsyncConnectionPool(postgres.dsn(), open=False, **options) as pool:
+            yield pool
+    else:
+        options = {"connection_class": jazzmine.sync.postgres.Connection, **options}
+        with ConnectionPool(postgres.dsn(), open=False, **options) as pool:
+            yield pool
+
+
+ROWS = {"autocommit": True, "row_factory": dict_row}
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_store_uses_the_pool_of_the_application_and_leaves_it_open(
+    api: str, schema: str
+) -> None:
+    async with pool_of(api, kwargs=ROWS, min_size=1, max_size=1) as pool:
+        before = pool.get_stats().get("requests_num", 0)
+        async with opened(api, config(schema, pool=pool)) as store:
+            await store.store_conversation(conversation())
+            await store.append_messages("c1", [message("m1")], trace=trace("m1"))
+            [stored] = await store.get_immediate_context("c1", 5)
+            assert stored == message("m1")
+        assert pool.get_stats()["requests_num"] >= before + 3
+        query = bound("SELECT id FROM $schema.messages WHERE timestamp >= %s", schema)
+        if api == "async":
+            async with pool.connection() as connection:
+                rows = await (await connection.execute(query, [0])).fetchall()
+        else:
+            with pool.connection() as connection:
+                rows = connection.execute(query, [0]).fetchall()
+        assert rows == [{"id": "m1"}]
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_call_on_the_pool_of_the_application_ends_at_its_deadline(
+    api: str, schema: str, admin: psycopg.Connection[Any]
+) -> None:
+    async with (
+        pool_of(api, kwargs=ROWS, min_size=1, max_size=1) as pool,
+        opened(api, config(schema, pool=pool, timeout=1.0)) as store,
+    ):
+        await store.store_conversation(conversation())
+        with admin.transaction():
+            admin.execute(bound("LOCK TABLE $schema.messages", schema))
+            with pytest.raises(StoreUnavailableError):
+                await store.store_message(message("m1"))
+        await store.store_message(message("m2"))
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("has_class", [True, False])
+async def test_a_pool_of_other_connections_is_refused(
+    api: str, schema: str, has_class: bool
+) -> None:
+    others = psycopg.AsyncConnection if api == "async" else psycopg.Connection
+    options = {} if has_class else {"connection_class": others, "kwargs": ROWS}
+    async with pool_of(api, **options) as pool:
+        with pytest.raises(ConfigurationError, match="connection_class"):
+            async with opened(api, config(schema, pool=pool)):
+                pass
+
+
+def test_a_pool_is_no_option_of_a_url(schema: str) -> None:
+    with pytest.raises(ConfigurationError, match="pool"):
+        MessageStore.initialize(f"{postgres.dsn()}?schema={schema}&pool=mine")
+
+
+# The search path
+
+
+@pytest.fixture
+def other() -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name
+
+
+def test_without_a_schema_the_first_one_of_the_search_path_is_meant(
+    schema: str, other: str, admin: psycopg.Connection[Any]
+) -> None:
+    for name in (schema, other):
+        admin.execute(f'CREATE SCHEMA IF NOT EXISTS "{name}"'.encode())
+        dsn = postgres.changed(postgres.dsn(), options=f"-c search_path={uuid4().hex},{name}")
+        with MessageStore.initialize({"storage": "postgres", "dsn": dsn}) as store:
+            store.store_conversation(conversation())
+            store.append_messages("c1", [message(f"m of {name}")])
+    for name in (schema, other):
+        rows = admin.execute(bound("SELECT id FROM $schema.messages", name)).fetchall()
+        assert rows == [(f"m of {name}",)]
+
+
+def test_a_search_path_without_a_schema_is_refused() -> None:
+    dsn = postgres.changed(postgres.dsn(), options=f"-c search_path={uuid4().hex}")
+    with pytest.raises(ConfigurationError, match="'schema'"):
+        MessageStore.initialize({"storage": "postgres", "dsn": dsn})
