@@ -52,37 +52,3 @@ def trace(message_id: str = "m1") -> TurnTrace:
 def bound(sql: str, schema: str) -> bytes:
     """Return a statement for the tables of a schema."""
     return sql.replace("$schema", f'"{schema}"').encode()
-
-
-def _columns(types: dict[str, str]) -> dict[str, str]:
-    return {name: kind for kind, names in types.items() for name in names.split()}
-
-
-LEGACY_COLUMNS = {
-    "conversations": _columns(
-        {"text": "id user_id agent_id title", "bigint": "created_at last_updated_at"}
-    ),
-    "messages": _columns(
-        {
-            "text": "id conversation_id user_id role original_content enhanced_message intent",
-            "jsonb": "explicit_context entities invoked_flows invoked_tools reasoning_steps errors",
-            "integer": "episode_id",
-            "double precision": "sentiment_score",
-            "boolean": "is_cancellation is_continuation is_flagged",
-            "bigint": "timestamp",
-        }
-    ),
-    "turn_traces": _columns(
-        {
-            "text": "id message_id conversation_id user_id agent_id detected_intent",
-            "integer": "turn_number total_latency_ms total_prompt_tokens total_completion_tokens"
-            " total_tokens",
-            "bigint": "started_at_ms ended_at_ms",
-            "double precision": "sentiment_score",
-            "boolean": "is_continuation is_cancellation",
-            "jsonb": "llm_calls task_emissions tool_traces slot_events confirmation_events"
-            " flow_events reasoning_steps detected_entities errors",
-        }
-    ),
-}
-"""The columns that each table of jazzmine 0.1 has, and their types."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from jazzmine.records.item_rows import Cursor, ItemQuery
 from jazzmine.sync.long_term_memory import InMemoryLongTermMemoryStore, LongTermMemoryStore
 from jazzmine.sync.message_store import MessageStore
 from tests.faults.networks import NETWORKS
-from tests.servers import mongodb, postgres
+from tests.servers import postgres
 
 Config = dict[str, object]
 
@@ -94,18 +93,6 @@ ORDERS = pytest.mark.parametrize(
 @ORDERS
 def test_messages_and_items_share_a_file(tmp_path: Path, first: Any, second: Any) -> None:
     share({"storage": "sqlite", "path": str(tmp_path / "agent.db")}, first, second)
-
-
-@ORDERS
-def test_messages_and_items_share_a_schema(first: Any, second: Any) -> None:
-    with postgres.new_schema() as schema:
-        share({"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}, first, second)
-
-
-@ORDERS
-def test_messages_and_items_share_a_database(first: Any, second: Any) -> None:
-    with mongodb.database() as config:
-        share(config, first, second)
 
 
 # What cannot be stored, and what cannot be read
@@ -249,30 +236,6 @@ def scanned(schema: str) -> tuple[int, int]:
             [schema],
         ).fetchall()
     return rows[0] if rows else (0, 0)
-
-
-def test_an_item_that_was_moved_during_an_erasure_is_erased() -> None:
-    with postgres.empty_schema() as schema:
-        config: Config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
-        with (
-            LongTermMemoryStore.initialize(config) as store,
-            psycopg.connect(postgres.dsn()) as other,
-            ThreadPoolExecutor(1) as thread,
-        ):
-            store.put(item("before", user_id="ann"))
-            table = f'"{schema}".memory_items'
-            other.execute(f"DELETE FROM {table}".encode())
-            other.execute(
-                f"INSERT INTO {table} (path, user_id, created_at, updated_at, revision, value)"
-                f" VALUES ('n' || chr(1) || chr(1) || 'after', 'ann', 1, 1, 2, '{{}}')".encode()
-            )
-
-            erasure = thread.submit(store.erase_user, "ann")
-            time.sleep(0.3)  # it waits for the other transaction
-            other.commit()
-
-            assert erasure.result(timeout=60) == 1
-            assert store.list_items() == []
 
 
 # Configuration

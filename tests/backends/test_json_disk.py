@@ -5,12 +5,10 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import resource
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +79,6 @@ def test_a_pipe_for_a_path_is_refused_at_once(path: Path) -> None:
         MessageStore.initialize({"path": str(path)})
 
 
-def test_a_missing_folder_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=str(tmp_path / "none")):
-        MessageStore.initialize({"path": str(tmp_path / "none" / "messages.json")})
-
-
 def test_in_a_read_only_folder_reads_work_and_writes_are_refused(
     store: JSONMessageStore, path: Path
 ) -> None:
@@ -107,64 +100,6 @@ def test_in_a_read_only_folder_reads_work_and_writes_are_refused(
     assert "PermissionError" in error
     assert str(path) in error
     assert unknown == "None"
-
-
-# A disk of its own needs a mount namespace, but not root.
-IN_A_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
-
-
-def may_mount() -> bool:
-    return subprocess.run([*IN_A_NAMESPACE, "true"], capture_output=True).returncode == 0
-
-
-CURE = "run it as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1"
-
-
-@pytest.mark.skipif(not may_mount(), reason=f"this machine allows no mount namespace ({CURE})")
-def test_a_full_disk_leaves_the_file_and_the_memory_as_they_were(tmp_path: Path) -> None:
-    script = Path(__file__).with_name("full_disk.py")
-    command = 'mount -t tmpfs -o size=64k tmpfs "$1" && exec "$2" "$3" "$1"'
-    arguments = ["sh", "-c", command, "sh", str(tmp_path), sys.executable, str(script)]
-
-    ran = subprocess.run([*IN_A_NAMESPACE, *arguments], capture_output=True, text=True)
-
-    assert ran.returncode == 0, ran.stderr
-
-
-def test_a_file_larger_than_this_process_may_write_changes_nothing(
-    store: JSONMessageStore, path: Path
-) -> None:
-    before = path.read_bytes()
-
-    with limited(resource.RLIMIT_FSIZE, len(before) + 1), pytest.raises(OSError, match="too large"):
-        store.store_message(message("m2"))
-
-    assert path.read_bytes() == before
-    assert sorted(os.listdir(path.parent)) == [path.name, f"{path.name}.lock"]
-    assert store.get_message_by_id("m2") is None
-    store.store_message(message("m2"))
-    assert store.get_message_by_id("m2") is not None
-
-
-@pytest.mark.parametrize("spare", range(2))
-def test_a_process_without_a_free_descriptor_reads_on_and_writes_nothing(
-    path: Path, spare: int
-) -> None:
-    command = [sys.executable, "-m", "tests.backends.few_descriptors", str(path), str(spare)]
-
-    ran = subprocess.run(command, capture_output=True, text=True)
-
-    assert ran.returncode == 0, ran.stderr
-
-
-@contextmanager
-def limited(kind: int, limit: int) -> Iterator[None]:
-    before = resource.getrlimit(kind)
-    resource.setrlimit(kind, (limit, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(kind, before)
 
 
 def test_a_store_whose_folder_vanishes_raises_until_it_is_back(
@@ -191,25 +126,6 @@ def failing(call: Callable[..., Any], code: int) -> Callable[..., Any]:
         raise OSError(code, os.strerror(code))
 
     return fail
-
-
-@pytest.mark.parametrize("name", ["open", "fsync", "replace"])
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
-def test_a_failing_call_changes_nothing(
-    store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
-) -> None:
-    before = path.read_bytes()
-    descriptors = len(os.listdir("/proc/self/fd"))
-
-    with monkeypatch.context() as broken:
-        broken.setattr(f"jazzmine.backends.json.file.os.{name}", failing(getattr(os, name), code))
-        with pytest.raises(OSError):
-            store.store_message(message("m2"))
-
-    assert path.read_bytes() == before
-    assert store.get_message_by_id("m2") is None
-    assert len(os.listdir("/proc/self/fd")) == descriptors
-    assert not Path(f"{path}.tmp").exists()
 
 
 def test_the_replacement_of_a_file_that_is_read_on_windows_is_tried_again(

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
-import sys
-import threading
-import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from jazzmine.core import message_store as async_messages
-from jazzmine.errors import IntegrityError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
-from tests.servers.programs import Program, run_python
 from tests.servers.redis import eventually
-
-STORE_MANY = """
-import sys
-from jazzmine.sync.message_store import Message, MessageStore
-path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with MessageStore.initialize({"path": path, "fsync": False}) as store:
-    for number in range(count):
-        store.store_message(Message(
-            id=f"{name}-{number}", conversation_id="c1", user_id="u1", role="user",
-            original_content="x", timestamp=number))
-    assert len(store.get_messages_by_conversation_id("c1")) >= count
-"""
 
 
 @pytest.fixture
@@ -46,25 +27,6 @@ def store(path: Path) -> Iterator[JSONMessageStore]:
     with opened:
         opened.store_conversation(conversation("c1"))
         yield opened
-
-
-def test_four_processes_lose_nothing_in_one_file(path: Path, store: JSONMessageStore) -> None:
-    processes = [
-        Program([sys.executable, "-c", STORE_MANY, str(path), name, "100"]) for name in "abcd"
-    ]
-    assert [process.wait(240) for process in processes] == [0, 0, 0, 0]
-
-    messages = store.get_messages_by_conversation_id("c1")
-
-    assert len({m.id for m in messages}) == 400
-
-
-def test_a_read_sees_what_another_process_wrote(path: Path, store: JSONMessageStore) -> None:
-    assert store.get_messages_by_conversation_id("c1") == []
-
-    run_python([sys.executable, "-c", STORE_MANY, str(path), "a", "2"], check=True)
-
-    assert [m.id for m in store.get_messages_by_conversation_id("c1")] == ["a-0", "a-1"]
 
 
 def test_a_read_sees_an_edit_by_hand(path: Path, store: JSONMessageStore) -> None:
@@ -96,30 +58,6 @@ def test_a_file_that_is_removed_is_an_empty_store(path: Path, store: JSONMessage
     path.unlink()
 
     assert store.get_conversation_by_id("c1") is None
-
-
-def test_writes_that_arrive_during_a_flush_share_the_next(
-    path: Path, store: JSONMessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flushes = []
-    replace = os.replace
-
-    def count(source: str, target: str) -> None:
-        flushes.append(target)
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", count)
-    together = threading.Barrier(32)
-
-    def write(number: int) -> None:
-        together.wait()
-        store.store_message(message(f"m{number}"))
-
-    with ThreadPoolExecutor(32) as threads:
-        list(threads.map(write, range(32)))
-
-    assert len(store.get_messages_by_conversation_id("c1")) == 32
-    assert len(flushes) < 32
 
 
 async def test_fifty_writes_at_once_take_two_flushes_at_most(
@@ -180,55 +118,3 @@ def test_a_store_that_is_dropped_leaves_no_file_open(path: Path, fsync: bool) ->
         return not any(link.startswith(str(path.parent)) for link in links)
 
     assert eventually(has_no_file_open)
-
-
-def test_one_bad_write_of_a_shared_flush_fails_alone(path: Path, store: JSONMessageStore) -> None:
-    def write(number: int) -> str:
-        conversation_id = "c1" if number % 2 else "nobody's"
-        try:
-            store.store_message(message(f"m{number}", conversation_id=conversation_id))
-        except IntegrityError:
-            return "refused"
-        return "stored"
-
-    with ThreadPoolExecutor(16) as threads:
-        outcomes = list(threads.map(write, range(16)))
-
-    assert outcomes == ["refused", "stored"] * 8
-    assert len(store.get_messages_by_conversation_id("c1")) == 8
-
-
-def test_children_write_while_threads_of_their_parent_write(
-    path: Path, store: JSONMessageStore
-) -> None:
-    ends = threading.Event()
-
-    def write_on(number: int) -> None:
-        for part in itertools.count():
-            store.store_message(message(f"m{number}-{part}"))
-            if ends.is_set():
-                return
-
-    with ThreadPoolExecutor(2) as threads, warnings.catch_warnings():
-        # Python warns of a fork with threads; servers and workers fork nevertheless.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        writing = threads.map(write_on, range(2))
-        for number in range(5):
-            child = os.fork()
-            if child == 0:
-                os._exit(_store_one(store, f"from child {number}"))
-            _, status = os.waitpid(child, 0)
-            assert os.waitstatus_to_exitcode(status) == 0
-        ends.set()
-        list(writing)
-
-    stored = {one.id for one in store.get_messages_by_conversation_id("c1")}
-    assert stored >= {f"from child {number}" for number in range(5)}
-
-
-def _store_one(store: JSONMessageStore, name: str) -> int:
-    try:
-        store.store_message(message(name))
-    except BaseException:
-        return 1
-    return 0

@@ -5,13 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine._sync.working_memory.backend import Lock
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockLostError, NotFoundError, StoreUnavailableError
 from jazzmine.sync.working_memory import WorkingMemoryStore
@@ -88,41 +86,6 @@ def test_what_was_given_up_changes_nothing_after_a_later_save(
 
     assert other.get("c") == before
     assert locks.holder() is None
-
-
-def test_what_was_given_up_is_waited_for_by_no_call(stores: Opened) -> None:
-    """It takes effect at most once, before the next save or never."""
-    store, other, _ = stores
-    network = Network(store)
-    network.hold(lambda: store.set_data("c", late=1))
-
-    network.deliver()
-
-    assert store.set_data("c", later=2).data == {"late": 1, "later": 2}
-    assert other.get("c") == store.get("c")
-
-
-def test_a_renewal_that_is_late_takes_no_lock_after_its_block(stores: Opened) -> None:
-    store, other, locks = stores
-    backend: Any = store.backend
-    requests: list[Lock] = []
-    lock = backend.lock
-
-    def note(request: Lock, deadline: Deadline) -> Any:
-        requests.append(request)
-        return lock(request, deadline)
-
-    backend.lock = note
-    for cid in ("saved", "not saved"):
-        with suppress(ZeroDivisionError), store.locked("c"):
-            1 // (cid == "saved")
-
-    for request in requests:
-        lock(request._replace(renews=True), Deadline(5))
-
-    assert len(requests) == 2
-    assert locks.holder() is None
-    assert other.end_turn("c", "Hello", "greet").revision == 3
 
 
 def test_an_erasure_beside_writers_ends_with_nothing(stores: Opened) -> None:

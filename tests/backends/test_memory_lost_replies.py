@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -14,7 +12,6 @@ from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from jazzmine.errors import StaleWorkingMemoryError
 from tests.backends import memory_tables, redis_apis
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
-from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
@@ -152,48 +149,6 @@ def test_each_call_needs_a_fixed_number_of_round_trips(
     assert proxy.round_trips - before == ROUND_TRIPS[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "number"), [(name, n + 1) for name in CALLS for n in range(ROUND_TRIPS[name])]
-)
-def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
-    store: Any, servers: Topology, name: str, number: int
-) -> None:
-    read = store.get(CID)
-    revision = read.revision
-    changes = name in ("begin_turn", "update", "locked", "save")
-    proxy = proxy_of(name, servers)
-    proxy.lose_reply(number)
-    started = time.monotonic()
-
-    CALLS[name](store, read)
-
-    assert proxy.lost == 1
-    assert time.monotonic() - started < 3 + TOLERANCE
-    assert servers.locked() == []
-    stored = store.get(CID)
-    if name == "delete":
-        assert stored is None
-    else:
-        assert stored.revision == revision + changes
-
-
-@pytest.mark.parametrize("servers", TOPOLOGIES, indirect=True)
-def test_an_update_whose_connection_becomes_silent_continues_on_another(
-    store: Any, servers: Topology
-) -> None:
-    revision = store.get(CID).revision
-    proxy = proxy_of("begin_turn", servers)
-    proxy.on_loss = lambda: threading.Timer(0.2, heal).start()
-    proxy.lose_reply(1, silently=True)
-
-    def heal() -> None:
-        proxy.swallow_replies = False
-
-    store.begin_turn(CID, TurnCache(1, intent="ask"))
-
-    assert store.get(CID).revision == revision + 1
-
-
 def test_a_write_is_not_repeated_over_a_newer_one(store: Any, servers: Topology) -> None:
     """The reply to a save is lost, and before it is repeated another store saves as well."""
     other = servers.open_beside()
@@ -206,28 +161,6 @@ def test_a_write_is_not_repeated_over_a_newer_one(store: Any, servers: Topology)
     stored = other.get(CID)
     assert mine.last_agent_response == "mine"
     assert (stored.last_agent_response, stored.revision) == ("theirs", mine.revision + 1)
-
-
-def test_a_write_whose_reply_is_held_for_a_second_is_made_once(
-    store: Any, servers: Topology
-) -> None:
-    other = servers.open_beside()
-    revision = store.get(CID).revision
-    proxy = proxy_of("end_turn", servers)
-    proxy.delay = 1.0
-
-    def save() -> None:
-        other.end_turn(CID, "theirs", "newer")
-        proxy.delay = 0.0  # of the replies to come
-
-    saving = threading.Timer(0.3, save)
-    saving.start()
-
-    mine = store.end_turn(CID, "mine", "older")
-
-    saving.join()
-    assert (mine.last_agent_response, mine.revision) == ("mine", revision + 1)
-    assert (other.get(CID).last_agent_response, other.get(CID).revision) == ("theirs", revision + 2)
 
 
 def test_an_update_is_made_on_what_another_store_has_saved_in_two_round_trips(

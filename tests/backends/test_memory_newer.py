@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,16 +56,6 @@ def test_an_update_keeps_unknown_fields(store: Any, rows: Locks) -> None:
     assert kept["last_agent_response"] == updated.last_agent_response == "Hello"
 
 
-def test_a_read_and_saved_working_memory_keeps_it(store: Any, rows: Locks) -> None:
-    put(store, rows, mood="sad")
-    memory = store.get("c")
-    memory.collect_slot("size", 42)
-
-    store.save(memory)
-
-    assert stored(rows)["mood"] == "sad"
-
-
 def test_a_block_keeps_it(store: Any, rows: Locks) -> None:
     put(store, rows, mood="sad")
 
@@ -89,25 +79,3 @@ def test_a_higher_format_is_refused_and_left_where_it_is(
     assert rows.data() == blob
     assert rows.holder() is None
     assert not caplog.records
-
-
-CALLS: list[Callable[[Any], Any]] = [
-    lambda store: store.get("c"),
-    lambda store: store.get_or_create("c", "user", "agent"),
-    lambda store: store.save(busy("c")),
-    lambda store: store.update("c", lambda memory: None),
-    lambda store: store.delete("c"),
-]
-
-
-@pytest.mark.parametrize("call", CALLS, ids=["get", "get_or_create", "save", "update", "delete"])
-def test_no_other_call_touches_a_higher_format(
-    store: Any, rows: Locks, call: Callable[[Any], Any]
-) -> None:
-    blob = put(store, rows, format=2)
-
-    with pytest.raises(NewerFormatError):
-        call(store)
-
-    assert rows.data() == blob
-    assert rows.holder() is None

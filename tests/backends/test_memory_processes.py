@@ -9,14 +9,13 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
+from jazzmine.errors import LockLostError, LockTimeoutError
 from tests.backends.memory_processes import line_from, process, send_line, stop
 from tests.backends.memory_tables import BACKENDS, TOKEN, Config, Locks, open_sync, opened_backend
 from tests.faults.sizes import TOLERANCE, size
@@ -82,75 +81,6 @@ def test_a_stopped_holder_cannot_write_over_what_came_after_it(
     assert store.get("c") == newer
 
 
-def test_a_stopped_holder_after_which_nobody_came_saves(
-    open_store: Callable[..., Any], config: Config, locks: Locks
-) -> None:
-    store = open_store()
-    store.get_or_create("c", "user", "agent")
-    with process("hold", {**config, "lease_seconds": 0.2}) as holder:
-        assert line_from(holder) == "held"
-        stop(holder)
-        time.sleep(0.4)
-        expired = locks.holder() is None
-
-        os.kill(holder.pid, signal.SIGCONT)
-        send_line(holder)
-        said = line_from(holder)
-
-    assert expired
-    assert said == "saved"
-    assert store.get("c").last_agent_response == "the late one"
-
-
-def test_a_holder_that_was_killed_delays_others_for_its_lease_and_fails_none(
-    open_store: Callable[..., Any], config: Config
-) -> None:
-    stores = [open_store(lock_timeout=60) for _ in range(6)]
-    stores[0].get_or_create("c", "user", "agent")
-    with process("hold", {**config, "lease_seconds": 0.5}) as holder:
-        assert line_from(holder) == "held"
-        holder.kill()
-
-    with ThreadPoolExecutor(len(stores)) as threads:
-        saved = list(threads.map(lambda store: store.end_turn("c", "Hello", "greet"), stores))
-
-    assert sorted(memory.revision for memory in saved) == [2, 3, 4, 5, 6, 7]
-
-
-def test_what_a_killed_process_has_saved_is_kept(
-    open_store: Callable[..., Any], config: Config
-) -> None:
-    store = open_store()
-    store.get_or_create("c", "user", "agent")
-    with process("count", config) as counting:
-        while int(line_from(counting)) < 50:
-            pass
-        counting.kill()
-        assert counting.stdout is not None
-        told = [int(line) for line in counting.stdout.read().splitlines() if line]
-
-    assert store.end_turn("c", "Hello", "greet").revision > max(told, default=50)
-
-
-def test_a_store_that_is_closed_in_its_own_block_releases_the_lock(
-    config: Config, locks: Locks
-) -> None:
-    with open_sync(config) as store:
-        store.get_or_create("c", "user", "agent")
-        block = store.locked("c")
-        block.__enter__().end_turn("Hello", "greet")
-        held = locks.holder()
-
-        store.close()
-
-        released = locks.holder() is None
-        with pytest.raises(StoreClosedError):
-            block.__exit__(None, None, None)
-
-    assert held is not None
-    assert released
-
-
 def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
     open_store: Callable[..., Any], locks: Locks
 ) -> None:
@@ -208,20 +138,6 @@ def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
     assert store.end_turn("c", "Hello", "greet").revision == 4
 
 
-def test_a_deletion_waits_for_the_lock_of_another_store(
-    open_store: Callable[..., Any], locks: Locks
-) -> None:
-    open_store().get_or_create("c", "user", "agent")
-    store = open_store(lock_timeout=0.2)
-    locks.take_lock("another")
-
-    with pytest.raises(LockTimeoutError):
-        store.delete("c")
-
-    assert locks.holder() == TOKEN
-    assert store.get("c") is not None
-
-
 def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: Locks) -> None:
     with open_sync(config, lease_seconds=0.3) as store:
         store.get_or_create("c", "user", "agent")
@@ -239,20 +155,6 @@ def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: 
         assert threading.active_count() == threads
         assert token == token_later
         assert store.get("c").revision == 2
-
-
-def test_a_waiting_call_goes_on_after_a_lock_has_ended(
-    open_store: Callable[..., Any], locks: Locks
-) -> None:
-    store = open_store()
-    store.get_or_create("c", "user", "agent")
-    locks.take_lock("another")
-    threading.Timer(0.3, locks.end_lock).start()
-    started = time.monotonic()
-
-    store.end_turn("c", "Hello", "greet")
-
-    assert time.monotonic() - started > 0.25
 
 
 def test_an_update_waits_for_a_block_in_another_process_that_is_longer_than_its_lease(
@@ -313,35 +215,3 @@ def test_a_process_that_is_forked_in_a_block_saves_nothing(config: Config) -> No
         assert store.end_turn("c", "Hello", "greet").revision == 3
     os.close(read)
     os.close(write)
-
-
-def test_a_forked_process_uses_the_store_as_well(config: Config) -> None:
-    with open_sync(config) as store:
-        store.get_or_create("c", "user", "agent")
-
-        child = os.fork()
-        if child == 0:
-            try:
-                store.end_turn("c", "of the child", "greet")
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-
-        assert store.end_turn("c", "of the parent", "greet").revision == 3
-
-
-def test_threads_lose_no_update_of_one_conversation(config: Config) -> None:
-    with open_sync(config) as store:
-        store.get_or_create("c", "user", "agent")
-
-        def update() -> None:
-            for _ in range(10):
-                store.end_turn("c", "Hello", "greet")
-
-        threads = [threading.Thread(target=update) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-        assert store.get("c").revision == 81

@@ -14,16 +14,11 @@ from typing import Any
 
 import pytest
 
-from jazzmine._async.working_memory import updates as updates_async
-from jazzmine._sync.working_memory import updates as updates_sync
 from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT
-from jazzmine.encryption import states as states_form
 from jazzmine.errors import StaleWorkingMemoryError
-from jazzmine.records.memory_json import from_json, to_json
+from jazzmine.records.memory_json import to_json
 from jazzmine.records.working_memory import WorkingMemory
-from jazzmine.sync.message_store import MessageStore
 from tests.backends.memory_tables import Config, Locks, open_sync, opened_backend
-from tests.behaviour.samples import conversation
 from tests.servers.redis import eventually
 
 UNREADABLE = [b"", b"not JSON", b'{"conversation_id": 7}', b"\xff\x00", b"[]", b"null"]
@@ -56,61 +51,6 @@ def store(open_store: Callable[..., Any]) -> Any:
     return open_store()
 
 
-@pytest.fixture
-def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Return a list of the states that are parsed from now on."""
-    states: list[bytes] = []
-
-    def parse(data: bytes, *kind: Any) -> WorkingMemory:
-        states.append(data)
-        return from_json(data, *kind)
-
-    monkeypatch.setattr(states_form, "from_json", parse)
-    for module in (updates_async, updates_sync):
-        monkeypatch.setattr(module, "_STATES_KEPT", 2)
-    return states
-
-
-def test_a_state_that_this_store_has_saved_is_not_parsed(store: Any, parsed: list[bytes]) -> None:
-    store.get_or_create("c", "user", "agent")
-    updated = store.end_turn("c", "Hello", "greet")
-
-    assert store.get("c") == store.get_or_create("c", "user", "agent") == updated
-    assert parsed == []
-
-
-def test_a_state_that_another_store_has_saved_is_parsed(
-    open_store: Callable[..., Any], parsed: list[bytes]
-) -> None:
-    store, other = open_store(), open_store()
-    store.get_or_create("c", "user", "agent")
-    other.end_turn("c", "Hello", "greet")
-
-    assert store.get("c").last_agent_response == "Hello"
-    assert store.end_turn("c", "Goodbye", "greet").revision == 3
-    assert len(parsed) == 2
-
-
-def test_the_states_of_few_conversations_are_kept(store: Any, parsed: list[bytes]) -> None:
-    for cid in ("c", "d", "e"):
-        store.get_or_create(cid, "user", "agent")
-
-    assert [store.get(cid).conversation_id for cid in ("e", "d", "c")] == ["e", "d", "c"]
-    assert len(parsed) == 1
-
-
-@pytest.mark.parametrize("delete", ["delete", "erase_user"])
-def test_a_deleted_state_is_not_kept(store: Any, parsed: list[bytes], delete: str) -> None:
-    store.get_or_create("c", "user", "agent")
-    store.get_or_create("d", "other user", "agent")
-    getattr(store, delete)({"delete": "c", "erase_user": "user"}[delete])
-    store.get_or_create("e", "other user", "agent")
-
-    assert store.get("c") is None
-    assert store.get("d").user_id == "other user"
-    assert parsed == []
-
-
 def test_the_state_is_json_with_its_user_and_its_format_beside_it(store: Any, rows: Locks) -> None:
     saved = store.get_or_create("c", "né {user}", "agent")
 
@@ -127,21 +67,6 @@ def test_every_save_renews_the_time_to_live(open_store: Callable[..., Any], rows
 
     store.end_turn("c", "Hello", "greet")
 
-    assert 90 < rows.lasts() <= 100
-
-
-def test_get_or_create_renews_the_time_to_live_and_get_does_not(
-    open_store: Callable[..., Any], rows: Locks
-) -> None:
-    store = open_store(ttl_seconds=100)
-    store.get_or_create("c", "user", "agent")
-    rows.expire(50)
-
-    store.get("c")
-    after_get = rows.lasts()
-    store.get_or_create("c", "user", "agent")
-
-    assert after_get <= 50
     assert 90 < rows.lasts() <= 100
 
 
@@ -241,22 +166,6 @@ def test_a_copy_of_a_revision_that_came_twice_is_stale(
         store.save(lost)
 
     assert other.get("c").last_agent_response == "counts"
-
-
-@pytest.mark.parametrize("backend", ["postgres", "sqlite"], indirect=True)
-def test_messages_and_working_memory_share_a_place(
-    open_store: Callable[..., Any], config: Config
-) -> None:
-    with MessageStore.initialize(dict(config)) as messages:
-        memories = open_store()
-        messages.store_conversation(conversation("c"))
-        memories.get_or_create("c", "user", "agent")
-
-        messages.delete_conversation("c")
-
-        assert memories.end_turn("c", "Hello", "greet").revision == 2
-    with MessageStore.initialize(dict(config)) as messages:
-        assert messages.get_conversation_by_id("c") is None
 
 
 def test_a_store_makes_its_own_tables_alone(tmp_path: Path) -> None:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import multiprocessing
-import os
-import socket
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -18,7 +14,6 @@ from uuid import uuid4
 import anyio
 import pytest
 from pymongo import MongoClient
-from pymongo.errors import ServerSelectionTimeoutError
 
 from jazzmine import (
     InvalidAddressError,
@@ -65,76 +60,6 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "a transaction": lambda store: store.store_messages(messages("m1", "m2")),
     "ping": lambda store: store.ping(),
 }
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_call_to_a_silent_server_ends_at_the_deadline(
-    server: mongodb.Server, config: Config, call: Callable[[Any], Any]
-) -> None:
-    with MessageStore.initialize(config) as store:
-        store.store_conversation(conversation())
-        with server.silent():
-            started = time.monotonic()
-            with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{server.port}"):
-                call(store)
-            took = time.monotonic() - started
-
-        assert took < LATEST
-        # The server holds locks of an abandoned transaction for a minute.
-        store.store_turn(conversation=conversation("c2"))
-        store.store_messages(messages("m8", "m9", conversation_id="c2"))
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_an_async_call_to_a_silent_server_ends_at_the_deadline(
-    server: mongodb.Server, config: Config, call: Callable[[Any], Any]
-) -> None:
-    async with await AsyncMessageStore.initialize(config) as store:
-        await store.store_conversation(conversation())
-        with server.silent():
-            started = time.monotonic()
-            with pytest.raises(StoreUnavailableError):
-                await call(store)
-            took = time.monotonic() - started
-
-        assert took < LATEST
-        await store.store_turn(conversation=conversation("c2"))
-        await store.store_messages(messages("m8", "m9", conversation_id="c2"))
-
-
-def test_a_call_without_a_server_ends_at_the_deadline_and_works_again_later(
-    server: mongodb.Server, config: Config
-) -> None:
-    with MessageStore.initialize(config) as store:
-        store.store_conversation(conversation())
-        server.kill()
-        started = time.monotonic()
-        with pytest.raises(StoreUnavailableError) as raised:
-            store.store_message(message())
-        took = time.monotonic() - started
-        server.start()
-
-        assert took < LATEST
-        assert isinstance(raised.value, ServerSelectionTimeoutError)
-        store.store_message(message())
-        assert store.get_message_by_id("m1") == message()
-
-
-@pytest.mark.parametrize("standalone", [False, True], ids=["replica set", "standalone"])
-def test_calls_continue_after_a_restart(standalone: bool) -> None:
-    with (
-        mongodb.Server(*["--standalone"] * standalone) as server,
-        MessageStore.initialize({"storage": "mongodb", "uri": server.url}) as store,
-    ):
-        store.store_conversation(conversation())
-        server.kill()
-        back = threading.Timer(0.5, server.start)
-        back.start()
-
-        store.store_messages(messages("m1", "m2"))
-        back.join()
-
-        assert ids(store.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
 
 
 def _failing(uri: str, commands: list[str], times: int, **how: Any) -> None:
@@ -199,23 +124,6 @@ def _everything_said(error: BaseException, caplog: pytest.LogCaptureFixture) -> 
     return f"{chain}{error!r}{caplog.text}{error.__cause__!r}{error.__context__!r}"
 
 
-def test_an_unreachable_host_is_reported_at_the_deadline(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    uri = f"mongodb://user:{SECRET}@127.0.0.1:{port}/chat"
-    started = time.monotonic()
-
-    with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}") as raised:
-        MessageStore.initialize({"storage": "mongodb", "uri": uri, "timeout": TIMEOUT})
-
-    assert time.monotonic() - started < LATEST
-    assert isinstance(raised.value, ServerSelectionTimeoutError)
-    assert SECRET not in _everything_said(raised.value, caplog)
-
-
 def test_wrong_credentials_are_reported_within_the_deadline(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -238,79 +146,7 @@ def test_wrong_credentials_are_reported_within_the_deadline(
             store.ping()
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        f"mongodb://user:{SECRET}@host:99999",
-        f"mongodb://user:12/{SECRET}@host/db",
-        f"mongodb://user:{SECRET}%zz@host/db",
-        f"mongodb://user:x@{SECRET}@host/db",
-        f"mongodb://user:x?{SECRET}@host/db",
-        f"mongodb://user:x@host/db?{SECRET}=1",
-        f"mongodb://user:x@host/db?readPreference={SECRET}",
-        "mongodb://",
-        f"mongo://user:{SECRET}@host",
-    ],
-)
-@pytest.mark.parametrize("as_url", [True, False], ids=["url", "mapping"])
-def test_an_address_that_cannot_be_parsed_is_not_repeated(
-    uri: str, as_url: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    with pytest.raises(InvalidAddressError) as raised:
-        MessageStore.initialize(uri if as_url else {"storage": "mongodb", "uri": uri})
-
-    assert SECRET not in _everything_said(raised.value, caplog)
-    assert "host" not in str(raised.value).replace("HOST", "")
-
-
 # Threads, processes, event loops
-
-
-def _store_in_a_child(store: MessageStore, number: int) -> None:
-    store.store_message(message(f"child{number}"))
-    assert store.get_message_by_id("parent") is not None
-    os._exit(0)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_opens_its_own_client(shared: Config) -> None:
-    with MessageStore.initialize(shared) as store:
-        store.store_conversation(conversation())
-        store.store_message(message("parent"))
-        context = multiprocessing.get_context("fork")
-        children = [
-            context.Process(target=_store_in_a_child, args=(store, number)) for number in range(3)
-        ]
-        for child in children:
-            child.start()
-        for child in children:
-            child.join(30)
-
-        assert [child.exitcode for child in children] == [0, 0, 0]
-        names = sorted(ids(store.get_messages_by_conversation_id("c1")))
-        assert names == ["child0", "child1", "child2", "parent"]
-
-
-# If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
-@pytest.mark.filterwarnings(
-    "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
-)
-@pytest.mark.parametrize("name", ["a read", "a write", "a transaction"])
-async def test_a_cancelled_call_leaves_the_store_usable(
-    server: mongodb.Server, config: Config, name: str
-) -> None:
-    async with await AsyncMessageStore.initialize(config) as store:
-        await store.store_conversation(conversation())
-        for _ in range(3):
-            with server.silent():
-                call = asyncio.ensure_future(CALLS[name](store))
-                await asyncio.sleep(0.05)
-                call.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await asyncio.wait_for(asyncio.shield(call), LATEST)
-
-        await store.store_messages(messages("m8", "m9"))
-        assert await store.delete_conversation("c1")
 
 
 # Streaming responses of Starlette cancel so when the client goes away.

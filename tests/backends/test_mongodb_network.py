@@ -15,7 +15,6 @@ from uuid import uuid4
 import pytest
 
 from jazzmine import StoreUnavailableError
-from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import TOLERANCE
@@ -167,19 +166,3 @@ def test_a_reply_that_arrives_slowly_ends_at_the_deadline(
         proxy.drip = 0.0
         proxy.cut()
         assert store.get_message_by_id("large") is not None
-
-
-@pytest.mark.parametrize("call", SLOWLY.values(), ids=SLOWLY)
-async def test_an_async_reply_that_arrives_slowly_ends_at_the_deadline(
-    proxy: Proxy, call: Callable[[Any], Any]
-) -> None:
-    async with await AsyncMessageStore.initialize(config_of(proxy.port)) as store:
-        await store.store_conversation(conversation())
-        await store.store_message(message("large", original_content="x" * 3_000_000))
-        proxy.drip = 0.05
-        started = time.monotonic()
-
-        with pytest.raises(StoreUnavailableError):
-            await call(store)
-
-        assert time.monotonic() - started < TIMEOUT + 0.5 + TOLERANCE

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
 import time
 from typing import Any
 
@@ -23,17 +20,6 @@ from tests.servers.proxy import Proxy
 
 TIMEOUT = 1.0 + LENIENCE
 """The time of a call that should fail, in s, in which the calls before it have to succeed."""
-
-
-def kill_backends(schema: str) -> int:
-    """Terminate every other session that uses the schema, as an administrator can."""
-    with postgres.connect(postgres.dsn()) as admin:
-        found = admin.execute(
-            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-            " WHERE query LIKE %s AND pid <> pg_backend_pid()",
-            [f"%{schema}%"],
-        ).fetchone()
-    return int(found[0]) if found else 0
 
 
 # Round trips
@@ -76,89 +62,7 @@ async def test_every_call_is_one_round_trip(proxy: Proxy, schema: str) -> None:
 # Lost connections
 
 
-async def test_calls_survive_killed_sessions(schema: str) -> None:
-    async with await MessageStore.initialize(config(schema, pool_min=5)) as store:
-        await asyncio.gather(*(store.store_conversation(conversation()) for _ in range(5)))
-        assert kill_backends(schema) >= 1
-        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(20)))
-        assert len(await store.get_messages_by_conversation_id("c1")) == 20
-
-
-def test_sync_calls_survive_killed_sessions(schema: str) -> None:
-    with SyncMessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation())
-        assert kill_backends(schema) >= 1
-        store.store_message(message())
-        assert store.get_message_by_id("m1") == message()
-
-
-async def test_a_write_whose_reply_was_lost_is_repeated_and_not_doubled(
-    proxy: Proxy, schema: str
-) -> None:
-    async with await MessageStore.initialize(behind(proxy, schema, pool_min=1)) as store:
-        await store.store_conversation(conversation())
-        proxy.lose_reply(1)
-        await store.store_messages([message("m1"), message("m2")])
-        assert proxy.lost == 1
-        assert await store.get_messages_by_conversation_id("c1") == [message("m1"), message("m2")]
-
-
-async def test_a_restarted_server_is_survived() -> None:
-    with postgres.own() as server:
-        options: dict[str, object] = {"storage": "postgres", "dsn": server.dsn}
-        async with await MessageStore.initialize(options) as store:
-            await store.store_conversation(conversation())
-            server.stop(signal.SIGINT)
-            restart = threading.Timer(1.5, server.start)
-            restart.start()
-            started = time.monotonic()
-            await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(20)))
-            assert 1.0 < time.monotonic() - started < 15 + TOLERANCE
-            assert len(await store.get_messages_by_conversation_id("c1")) == 20
-            restart.join()
-
-
-def test_a_server_that_is_gone_is_reported_at_the_deadline() -> None:
-    with postgres.own() as server:
-        options = {"storage": "postgres", "dsn": server.dsn, "timeout": TIMEOUT}
-        with SyncMessageStore.initialize(options) as store:
-            server.stop(signal.SIGQUIT)
-            started = time.monotonic()
-            with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{server.port}") as raised:
-                store.ping()
-            assert TIMEOUT - 0.5 < time.monotonic() - started < TIMEOUT + 0.5 + TOLERANCE
-            assert postgres.PASSWORD not in f"{raised.value!r} {raised.value.__cause__!r}"
-
-
 # Silence
-
-
-async def test_a_call_to_a_silent_server_ends_at_the_deadline(proxy: Proxy, schema: str) -> None:
-    options = behind(proxy, schema, timeout=TIMEOUT, pool_min=1, pool_max=2)
-    async with await MessageStore.initialize(options) as store:
-        await store.store_conversation(conversation())
-        proxy.swallow_requests = True
-        started = time.monotonic()
-        calls = [store.store_message(message(f"m{n}")) for n in range(6)]
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        assert time.monotonic() - started < TIMEOUT + 0.5 + TOLERANCE
-        assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
-        proxy.swallow_requests = False
-        proxy.cut()
-        await store.store_message(message("m9"))
-        assert await store.get_message_by_id("m9") == message("m9")
-
-
-def test_a_sync_call_gives_a_silent_server_up_at_the_deadline(proxy: Proxy, schema: str) -> None:
-    options = behind(proxy, schema, timeout=TIMEOUT, pool_min=1, pool_max=2)
-    with SyncMessageStore.initialize(options) as store:
-        proxy.swallow_replies = True
-        started = time.monotonic()
-        with pytest.raises(StoreUnavailableError, match=f"within {TIMEOUT:g} s"):
-            store.ping()
-        assert TIMEOUT - 0.1 < time.monotonic() - started < TIMEOUT + 0.5 + TOLERANCE
-        proxy.swallow_replies = False
-        store.ping()
 
 
 @pytest.mark.parametrize("timeout", [0.5, 1.0])
@@ -193,20 +97,6 @@ async def test_a_call_without_a_free_connection_ends_at_the_deadline(
 # Cancellation, loops, processes
 
 
-async def test_cancelling_a_call_at_any_moment_leaves_the_pool_full(schema: str) -> None:
-    async with await MessageStore.initialize(config(schema, pool_min=2, pool_max=2)) as store:
-        await store.store_conversation(conversation())
-        for steps in range(60):
-            tasks = [asyncio.ensure_future(store.store_message(message())) for _ in range(3)]
-            for _ in range(steps % 30):
-                await asyncio.sleep(0 if steps < 30 else 0.0002)
-            tasks[steps % 3].cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.wait_for(
-            asyncio.gather(*(store.get_message_by_id("m1") for _ in range(10))), 5
-        )
-
-
 async def test_a_cancelled_call_ends_at_once_though_the_server_is_silent(
     proxy: Proxy, schema: str
 ) -> None:
@@ -223,21 +113,3 @@ async def test_a_cancelled_call_ends_at_once_though_the_server_is_silent(
         proxy.swallow_requests = False
         proxy.cut()
         await store.ping()
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_has_its_own_connections(schema: str) -> None:
-    with SyncMessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation())
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                store.store_messages([message(f"m{n}") for n in range(10)])
-                store.close()
-                status = 0
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert len(store.get_messages_by_conversation_id("c1")) == 10
-        store.ping()

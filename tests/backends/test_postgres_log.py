@@ -120,32 +120,6 @@ async def test_what_was_committed_while_an_append_waited_is_seen(
         ]
 
 
-async def test_what_was_committed_while_a_pop_waited_is_popped(
-    schema: str, beside: psycopg.Connection[Any]
-) -> None:
-    async with opened("async", config(schema)) as store:
-        await store.store_conversation(conversation())
-        await store.store_message(message("m1"))
-        popped = await while_locked(beside, schema, store.pop_message("c1"), NEWER)
-        assert popped.id == "newer"
-
-
-async def test_what_was_committed_while_a_rewind_waited_is_deleted(
-    schema: str, beside: psycopg.Connection[Any]
-) -> None:
-    async with opened("async", config(schema)) as store:
-        await store.store_conversation(conversation())
-        await store.store_message(message("m1"))
-        call = store.rewind_conversation("c1", after="m1")
-        assert await while_locked(beside, schema, call, NEWER) == 1
-
-
-NEWER_CONVERSATION = """
-INSERT INTO $schema.conversations (id, user_id, agent_id, title, created_at, last_updated_at)
-VALUES ('c9', 'u', 'a', '', 1, 1)
-"""
-
-
 UNREADABLE = {
     "role": "role = 'oracle'",
     "sentiment": "sentiment_score = 7",

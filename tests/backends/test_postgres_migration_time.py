@@ -14,7 +14,6 @@ import psycopg
 import pytest
 
 from jazzmine.backends.postgres.schema import migrations
-from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_samples import bound, config, conversation, message
@@ -71,12 +70,6 @@ def test_a_change_may_take_longer_than_a_call(schema: str) -> None:
     assert version_of(schema) == migrations()[-1].version
 
 
-async def test_an_async_store_waits_as_long(schema: str) -> None:
-    with locked(schema, HELD):
-        async with await AsyncMessageStore.initialize(config(schema, timeout=SHORT)) as store:
-            await store.store_conversation(conversation())
-
-
 def test_others_write_while_a_change_waits_for_a_lock_that_pg_dump_has(schema: str) -> None:
     write = bound("UPDATE $schema.messages SET id = id WHERE id = 'm1'", schema)
     took = []
@@ -110,11 +103,6 @@ def hasty() -> str:
         if admin.info.server_version < 170_000:
             pytest.skip("this server has no transaction_timeout")
     return postgres.changed(postgres.dsn(), options="-c transaction_timeout=300")
-
-
-def test_a_time_limit_of_transactions_does_not_end_a_change(schema: str, hasty: str) -> None:
-    with locked(schema, HELD), MessageStore.initialize(config(schema, dsn=hasty)) as store:
-        store.ping()
 
 
 def test_a_time_limit_of_transactions_does_not_end_an_export(schema: str, hasty: str) -> None:

@@ -11,17 +11,7 @@ from jazzmine.errors import (
     IntegrityError,
     RecordTooLargeError,
 )
-from tests.backends.postgres_samples import config, conversation, message, trace
-
-
-async def test_one_trace_stored_many_times_at_once_is_stored_once(schema: str) -> None:
-    async with await MessageStore.initialize(config(schema, pool_min=10)) as store:
-        await store.store_conversation(conversation())
-        await store.store_messages([message(f"m{n}") for n in range(5)])
-        for n in range(5):
-            one = trace(f"m{n}")
-            await asyncio.gather(*(store.store_turn_trace(one) for _ in range(10)))
-        assert len(await store.get_turn_traces_by_agent_id("a")) == 5
+from tests.backends.postgres_samples import config, conversation, message
 
 
 async def test_messages_stored_in_opposite_orders_at_once_are_stored(schema: str) -> None:
@@ -44,34 +34,6 @@ async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
 
 
 # Writes that wait for a free connection
-
-
-async def test_a_write_that_is_refused_fails_alone(schema: str) -> None:
-    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
-        await store.store_conversation(conversation())
-        lost = message("lost").model_copy(update={"conversation_id": "nowhere"})
-        given = [message("m0"), message("m1"), lost, message("m2")]
-        calls = (store.store_message(one) for one in given)
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [
-            type(None),
-            type(None),
-            IntegrityError,
-            type(None),
-        ]
-        held = await store.get_messages_by_conversation_id("c1")
-        assert [one.id for one in held] == ["m0", "m1", "m2"]
-
-
-async def test_a_cancelled_write_that_was_waiting_is_withdrawn(schema: str) -> None:
-    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
-        await store.store_conversation(conversation())
-        tasks = [asyncio.ensure_future(store.store_message(message(f"m{n}"))) for n in range(3)]
-        await asyncio.sleep(0)
-        tasks[1].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        held = await store.get_messages_by_conversation_id("c1")
-        assert [one.id for one in held] == ["m0", "m2"]
 
 
 # Records that are stored again

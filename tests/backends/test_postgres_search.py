@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +17,6 @@ from jazzmine.records.base import snapshot
 from jazzmine.records.messages import Message
 from jazzmine.search.query import SearchScope
 from jazzmine.sync import MessageStore
-from tests.backends.long_texts import AnalysingThreads, store_long_texts
 from tests.backends.postgres_samples import bound, config, conversation, message
 from tests.behaviour.search_model import check_beyond_most_read
 from tests.servers import postgres
@@ -115,21 +113,6 @@ def test_a_message_of_a_process_that_was_open_before_is_found(schema: str) -> No
         assert found(store, "hello") == ["m4", "m3", "m2", "m1"]
 
 
-def test_a_text_that_was_changed_meanwhile_is_not_indexed_as_it_was(
-    admin: Admin, schema: str
-) -> None:
-    with MessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation())
-        store.store_message(message())
-        store.backend.make_search("")
-        backend: Any = store.backend
-        rows = backend._client.run(word_index.UNINDEXED, {"after": "", "limit": 10})
-        store.store_message(message().model_copy(update={"original_content": "other words"}))
-
-        assert backend._index(rows) == 0
-        assert entries(admin, schema) == [("m1", "other words")]
-
-
 def test_a_write_that_cannot_be_indexed_changes_nothing(
     admin: Admin, schema: str, store: MessageStore
 ) -> None:
@@ -211,34 +194,6 @@ def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it
         pass
     assert [one.level for one in check_search(store)] == ["ok"]
     assert found(store, "hello") == ["m2", "m1", "m0"]
-
-
-def test_a_search_of_a_word_is_four_queries(
-    store: MessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.store_message(message())
-    backend: Any = store.backend
-    rows = backend._client.run
-    queries: list[str] = []
-
-    def noted(sql: str, *arguments: Any, **options: Any) -> Any:
-        queries.append(sql)
-        return rows(sql, *arguments, **options)
-
-    monkeypatch.setattr(backend._client, "run", noted)
-
-    assert found(store, "hello") == ["m1"]
-    assert len(queries) == 4
-    queries.clear()
-    assert [one.message.id for one in store.search_messages("hello", order="newest")] == ["m1"]
-    assert len(queries) == 3
-
-
-def test_the_words_of_long_texts_are_found_beside_other_calls(schema: str) -> None:
-    with AnalysingThreads() as threads:
-        asyncio.run(store_long_texts(config(schema, search=True)))
-
-    assert threads.are_others(short=3, long=3)
 
 
 def _indexes(admin: Admin, schema: str) -> list[Any]:

@@ -63,13 +63,6 @@ async def test_appends_of_two_stores_follow_one_another(role: str, schema: str, 
         assert len(await one.get_messages_by_conversation_id("c1")) == 60
 
 
-def test_the_sessions_of_a_store_are_read_committed(role: str, schema: str) -> None:
-    with MessageStore.initialize(as_role(role, schema)) as store:
-        store.store_conversation(conversation())
-        level = store.backend._client.run("SHOW transaction_isolation")  # type: ignore[attr-defined]
-    assert level == [("read committed",)]
-
-
 @pytest.mark.skipif(bool(pgbouncer.MISSING), reason=pgbouncer.MISSING)
 @pytest.mark.parametrize(
     ("name", "wrong", "needed"),

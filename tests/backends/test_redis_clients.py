@@ -6,21 +6,16 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import fakeredis
 import pytest
 import redis
 import redis.asyncio
-from opentelemetry.instrumentation.redis import RedisInstrumentor
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from redis.crc import key_slot
 
 from jazzmine.core import working_memory as core
-from jazzmine.core.working_memory import TurnCache
 from jazzmine.errors import ConfigurationError
 from jazzmine.sync import working_memory as sync
 from tests.faults.sizes import TOLERANCE
@@ -35,72 +30,8 @@ def observer(url: str) -> Iterator[redis.Redis]:
         yield opened
 
 
-@contextmanager
-def recorded_spans() -> Iterator[InMemorySpanExporter]:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    instrumentor = RedisInstrumentor()
-    instrumentor.instrument(tracer_provider=provider)
-    try:
-        yield exporter
-    finally:
-        instrumentor.uninstrument()
-
-
 def names(exporter: InMemorySpanExporter) -> list[str]:
     return [span.name for span in exporter.get_finished_spans()]
-
-
-def test_opentelemetry_records_each_command_of_a_sync_store(url: str) -> None:
-    with recorded_spans() as exporter, sync.WorkingMemoryStore.initialize(url) as store:
-        store.get_or_create("c", "user", "agent")
-        exporter.clear()
-
-        store.end_turn("c", "Hello", "greet")
-        store.get("c")
-        store.active_count()
-        assert names(exporter) == ["EVALSHA", "hmget", "SCAN"]
-
-
-async def test_opentelemetry_records_each_command_of_an_async_store(url: str) -> None:
-    with recorded_spans() as exporter:
-        async with await core.WorkingMemoryStore.initialize(url) as store:
-            await store.get_or_create("c", "user", "agent")
-            exporter.clear()
-
-            await store.end_turn("c", "Hello", "greet")
-            await store.get("c")
-            await store.active_count()
-            assert names(exporter) == ["EVALSHA", "hmget", "SCAN"]
-
-
-def test_a_sync_store_works_on_fakeredis() -> None:
-    server = fakeredis.FakeServer()
-    with ExitStack() as stack:
-        one, other = (
-            stack.enter_context(
-                sync.RedisWorkingMemoryStore(fakeredis.FakeRedis(server=server, socket_timeout=5))
-            )
-            for _ in range(2)
-        )
-        one.get_or_create("c", "user", "agent")
-        threads = [
-            threading.Thread(target=store.end_turn, args=("c", "Hello", "greet"))
-            for store in (one, other, one, other)
-        ]
-        with one.locked("c") as memory:
-            for thread in threads:
-                thread.start()
-            memory.begin_turn(TurnCache(1, intent="ask"))
-        for thread in threads:
-            thread.join()
-
-        stored = other.get("c")
-        assert stored is not None
-        assert (stored.revision, stored.turn_number) == (6, 1)
-        assert one.active_count() == 1
-        assert one.delete("c") is True
-        assert other.get("c") is None
 
 
 async def test_an_async_store_works_on_fakeredis() -> None:
@@ -253,17 +184,6 @@ def test_the_cache_of_a_client_is_left_out(url: str) -> None:
         caching.set("something", "cached")
         assert caching.get("something") == b"cached"
         assert caching.get_cache().size == 1
-
-
-def test_the_url_of_a_node_opens_its_cluster_in_a_sync_store() -> None:
-    cluster = running(Cluster)
-    with sync.WorkingMemoryStore.initialize(cluster.primaries[1].url) as store:
-        for number in range(20):
-            store.get_or_create(f"c{number}", "user", "agent")
-            assert store.end_turn(f"c{number}", "Hello", "greet").revision == 2
-        assert store.active_count() == 20
-        for number in range(20):
-            assert store.delete(f"c{number}") is True
 
 
 async def test_the_url_of_a_node_opens_its_cluster_in_an_async_store() -> None:

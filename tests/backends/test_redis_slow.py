@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 import redis
 import redis.asyncio
 
-from jazzmine.core import working_memory as core
 from jazzmine.sync import working_memory as sync
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Server, running
@@ -68,21 +66,4 @@ def test_all_large_states_of_threads_arrive(proxy: Proxy, own: bool) -> None:
 
         proxy.forwarded = 0
         assert at_once(other.get) == []
-        assert ALL <= proxy.forwarded < 2 * ALL
-
-
-async def test_all_large_states_of_tasks_arrive(proxy: Proxy) -> None:
-    config = {"storage": "redis", "url": proxy.url, "timeout": TIMEOUT}
-    async with (
-        await core.WorkingMemoryStore.initialize(config) as store,
-        await core.WorkingMemoryStore.initialize(config) as other,
-    ):
-        for name in NAMES:
-            await store.get_or_create(name, "user", "agent")
-        proxy.bandwidth, proxy.forwarded = BANDWIDTH, 0
-        await asyncio.gather(*(store.end_turn(name, "x" * SIZE, "greet") for name in NAMES))
-        assert ALL <= proxy.forwarded < 2 * ALL
-
-        proxy.forwarded = 0
-        await asyncio.gather(*(other.get(name) for name in NAMES))
         assert ALL <= proxy.forwarded < 2 * ALL

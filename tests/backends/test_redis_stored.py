@@ -21,25 +21,6 @@ from tests.backends.redis_apis import open_sync
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
 
-STRANGE = [
-    "a b",
-    "a:b",
-    "wm:{c}",
-    "{c}",
-    "}{",
-    "{}",
-    "c}",
-    "%7Bc%7D",
-    "%",
-    "*",
-    "[a-z]?",
-    "line\nbreak\r\n",
-    "\0",
-    "x" * 1000,
-    "né\N{SNOWMAN}\N{PILE OF POO}",
-    "\u202eright to left",
-]
-
 
 @pytest.fixture
 def open_store(url: str) -> Iterator[Callable[..., Any]]:
@@ -57,16 +38,6 @@ def test_the_state_is_json_in_the_field_data_of_a_hash(store: Any, client: Any) 
 
     assert client.type(MEMORY) == "hash"
     assert WorkingMemory.from_dict(json.loads(client.hget(MEMORY, "data"))) == saved
-
-
-def test_a_deletion_leaves_no_key(store: Any, client: Any) -> None:
-    store.get_or_create("c", "user", "agent")
-    with store.locked("c") as memory:
-        memory.end_turn("Hello", "greet")
-    assert len(client.hget(MEMORY, "marks")) == 2 * 16
-    store.delete("c")
-
-    assert client.keys("*") == []
 
 
 def test_the_marks_of_the_last_saves_alone_are_kept(store: Any, client: Any) -> None:
@@ -108,17 +79,6 @@ def test_a_lock_of_another_program_counts_as_taken(
         store.end_turn("c", "Hello", "greet")
     assert client.exists(LOCK)
     assert client.info("commandstats")["cmdstat_evalsha"]["calls"] < 100  # it has no expiry
-
-
-def test_reading_runs_no_script(store: Any, client: Any) -> None:
-    store.get_or_create("c", "user", "agent")
-    client.config_resetstat()
-
-    store.get("c")
-
-    calls = {name: each["calls"] for name, each in client.info("commandstats").items()}
-    assert calls["cmdstat_hmget"] == 1
-    assert "cmdstat_evalsha" not in calls
 
 
 @pytest.mark.parametrize(
@@ -163,28 +123,6 @@ def test_counting_sees_every_conversation_and_nothing_else(store: Any, client: A
     client.set("something else", "2")
 
     assert store.active_count() == 2500
-
-
-def test_counting_never_asks_for_all_keys_at_once(store: Any, client: Any) -> None:
-    client.config_resetstat()
-
-    store.active_count()
-
-    commands = client.info("commandstats")
-    assert "cmdstat_scan" in commands
-    assert "cmdstat_keys" not in commands
-
-
-@pytest.mark.parametrize("cid", STRANGE, ids=ascii)
-def test_every_id_names_another_conversation(store: Any, cid: str) -> None:
-    for other in STRANGE:
-        store.get_or_create(other, f"user of {other}", "agent")
-
-    assert store.get(cid).user_id == f"user of {cid}"
-    assert store.end_turn(cid, "Hello", "greet").revision == 2
-    assert store.active_count() == len(STRANGE)
-    assert store.delete(cid) is True
-    assert store.active_count() == len(STRANGE) - 1
 
 
 ids = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("{}%:7BD"), min_size=1)

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from jazzmine import core
-from jazzmine.errors import ConfigurationError, LockTimeoutError
+from jazzmine.errors import ConfigurationError
 from jazzmine.sync import MessageStore, WorkingMemoryStore
-from tests.behaviour.samples import conversation, message
-from tests.faults.sizes import TOLERANCE, report, size
+from tests.behaviour.samples import conversation
+from tests.faults.sizes import report, size
 from tests.servers.programs import Program, run_python
 
 KINDS: list[Any] = [MessageStore, WorkingMemoryStore]
@@ -85,65 +81,7 @@ def python(program: str, *arguments: object) -> subprocess.Popen[str]:
     return Program(command, stdin=subprocess.PIPE, text=True)
 
 
-@contextmanager
-def lock_held(path: Path) -> Iterator[None]:
-    """Hold the database's write lock, as another process would."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        yield
-
-
 # Used at once
-
-
-def test_threads_write_both_at_once(
-    both: tuple[MessageStore, WorkingMemoryStore], path: Path
-) -> None:
-    store, memory = both
-
-    def work(number: int) -> None:
-        for turn in range(20):
-            store.store_message(message(f"m{number}-{turn}"))
-            memory.end_turn("c1", "response", "intent")
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(work, range(8)))
-
-    found = memory.get("c1")
-    assert found is not None
-    assert found.revision == 1 + 8 * 20
-    assert len(store.get_messages_by_conversation_id("c1")) == 8 * 20
-    assert is_sound(path)
-
-
-async def test_both_apis_write_both_at_once(
-    both: tuple[MessageStore, WorkingMemoryStore], config: dict[str, object], path: Path
-) -> None:
-    def work() -> None:
-        for turn in range(40):
-            both[0].store_message(message(f"sync-{turn}"))
-            both[1].end_turn("c1", "response", "intent")
-
-    async with (
-        await core.MessageStore.initialize(config) as store,
-        await core.WorkingMemoryStore.initialize(config) as memory,
-    ):
-
-        async def turn(number: int) -> None:
-            await store.store_message(message(f"async-{number}"))
-            await memory.end_turn("c1", "response", "intent")
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        for first in range(0, 40, 4):
-            await asyncio.gather(*(turn(first + more) for more in range(4)))
-        await asyncio.to_thread(thread.join)
-
-        found = await memory.get("c1")
-        assert found is not None
-        assert found.revision == 1 + 80
-        assert len(await store.get_messages_by_conversation_id("c1")) == 80
-    assert is_sound(path)
 
 
 def test_eight_processes_take_turns_in_both(
@@ -202,38 +140,7 @@ def test_tables_of_one_kind_that_are_newer_are_refused_for_that_kind_alone(
     other.initialize(config).close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_database_of_another_application_is_refused_for_both(
-    kind: Any, config: dict[str, object], path: Path
-) -> None:
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE working_memory (id)")
-        connection.execute("CREATE TABLE stored_messages (id)")
-    before = path.read_bytes()
-
-    with pytest.raises(ConfigurationError, match=r"agent\.db"):
-        kind.initialize(config)
-
-    assert path.read_bytes() == before
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-
-
 # The database's own lock
-
-
-def test_an_update_that_finds_the_database_locked_has_one_deadline(
-    config: dict[str, object], path: Path
-) -> None:
-    with WorkingMemoryStore.initialize({**config, "timeout": 3.0}) as memory:
-        memory.get_or_create("c1", "u1", "a1")
-        with lock_held(path):
-            began = time.monotonic()
-            with pytest.raises(LockTimeoutError, match=r"agent\.db"):
-                memory.end_turn("c1", "response", "intent")
-            took = time.monotonic() - began
-
-        assert 3.0 <= took < 5.5 + TOLERANCE
-        assert memory.end_turn("c1", "response", "intent").revision == 2
 
 
 def test_a_clock_that_is_set_back_does_not_prolong_the_lock_of_a_killed_process(

@@ -6,35 +6,20 @@ import logging
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from jazzmine.backends.sqlite import file_check
 from jazzmine.errors import (
     ConfigurationError,
-    InvalidAddressError,
 )
-from jazzmine.sync.message_store import MessageStore, SQLiteMessageStore
+from jazzmine.sync.message_store import SQLiteMessageStore
 from tests.backends.sqlite_stores import execute, opened
 from tests.behaviour.samples import conversation, message
-
-FEW_DESCRIPTORS = """
-import errno, sys
-from tests.backends.few_descriptors import descriptors_left
-from tests.backends.sqlite_stores import opened
-with descriptors_left(int(sys.argv[2])):
-    try:
-        opened(sys.argv[1]).close()
-    except OSError as error:
-        assert error.errno == errno.EMFILE, error
-"""
 
 
 @pytest.fixture
@@ -113,35 +98,6 @@ def test_any_file_name_can_be_used(tmp_path: Path, name: str) -> None:
     opened(tmp_path / name).close()
 
     assert os.listdir(tmp_path) == [name]
-
-
-def test_a_url_has_options_and_an_escaped_path(tmp_path: Path) -> None:
-    with MessageStore.initialize(f"sqlite:{tmp_path}/a%3Fb.db?synchronous=normal&timeout=5") as one:
-        assert isinstance(one, SQLiteMessageStore)
-        database = cast(Any, one.backend).client.database
-        assert (database._synchronous, database.timeout) == ("normal", 5.0)
-        assert (tmp_path / "a?b.db").exists()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [
-        ("sqlite:", "the path of the file is missing: write sqlite:FILE"),
-        ("sqlite:a.db?tiemout=5", r"unknown option 'tiemout' in the URL; did you mean 'timeout'\?"),
-        ("sqlite:a.db?timeout=soon", "timeout must be a number, in the URL too"),
-        ({"storage": "sqlite", "synchronous": "off"}, 'synchronous must be "full" or "normal"'),
-        ({"storage": "sqlite", "timeout": 0}, "timeout must be more than 0 s"),
-    ],
-)
-def test_wrong_options_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: Any, text: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError, match=text) as caught:
-        MessageStore.initialize(wrong)
-
-    assert not isinstance(caught.value, InvalidAddressError)
-    assert os.listdir(tmp_path) == []
 
 
 # What is refused, and left as it is
@@ -233,21 +189,6 @@ def test_a_folder_or_a_pipe_is_refused(path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(OSError, match="not a regular file"):
         opened(path)
-
-
-def test_a_missing_folder_is_not_created(path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        opened(path.parent / "absent" / "messages.db")
-
-
-@pytest.mark.parametrize("spare", range(4))
-def test_a_process_with_too_few_descriptors_says_so(path: Path, spare: int) -> None:
-    opened(path).close()
-
-    command = [sys.executable, "-c", FEW_DESCRIPTORS, str(path), str(spare)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert ran.returncode == 0, ran.stderr
 
 
 def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

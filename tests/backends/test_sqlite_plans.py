@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,12 @@ from jazzmine.records.usage import UsageKey
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    database = Database(str(tmp_path / "messages.db"), (MESSAGE_TABLES,), 5.0, "normal")
+    path = str(tmp_path / "messages.db")
+    database = Database(path, (MESSAGE_TABLES,), 5.0, "normal")
     database.open()
-    yield database._writer.driver()
     database.close()
+    with closing(sqlite3.connect(path)) as opened:
+        yield opened
 
 
 def plan_of(connection: sqlite3.Connection, statement: str) -> str:

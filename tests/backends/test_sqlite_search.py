@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,12 +12,10 @@ from unittest.mock import patch
 import pytest
 
 from jazzmine import ConfigurationError
-from jazzmine._async.message_store import searching
 from jazzmine.backends.sqlite import file_check, migrations, search, search_queries
 from jazzmine.cli.searching import check_search
-from jazzmine.core import message_store as async_stores
 from jazzmine.search.analyser import analyser_for
-from jazzmine.search.query import FoundPage, SearchScope, parse_query, spans_of
+from jazzmine.search.query import FoundPage, SearchScope, parse_query
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
 from tests.behaviour.search_model import check_beyond_most_read
@@ -245,26 +241,3 @@ def test_a_list_of_the_newest_reads_as_much_of_a_large_store_as_of_a_small_one(
         counts.append(steps())
 
     assert counts[1] < 2 * counts[0]
-
-
-def test_the_places_of_words_in_long_texts_are_found_beside_other_calls(path: Path) -> None:
-    threads: list[threading.Thread] = []
-
-    def noted(*arguments: Any) -> Any:
-        threads.append(threading.current_thread())
-        return spans_of(*arguments)
-
-    async def search() -> None:
-        config = {"storage": "sqlite", "path": str(path), "search": True}
-        async with await async_stores.MessageStore.initialize(config) as store:
-            await store.store_conversation(conversation())
-            for length in (1, 10_001):
-                text = "tea " + "word " * length
-                await store.store_message(message("m1", original_content=text))
-                [found] = await store.search_messages("tea")
-                assert found.spans == [(0, 3)]
-
-    with patch.object(searching, "spans_of", noted):
-        asyncio.run(search())
-
-    assert [one is threading.main_thread() for one in threads] == [True, False]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -144,14 +145,6 @@ def test_the_views_show_stored_values_and_defaults(path: Path, store: SQLiteMess
     assert (tokens, intent) == (stored.total_tokens, stored.detected_intent)
 
 
-def test_deleted_text_is_not_left_in_the_file(path: Path, store: SQLiteMessageStore) -> None:
-    store.store_message(message("m1", original_content="the secret word"))
-    store.delete_message("m1")
-    store.close()
-
-    assert b"the secret word" not in path.read_bytes()
-
-
 def test_foreign_keys_are_checked_and_cascade(path: Path, store: SQLiteMessageStore) -> None:
     store.store_turn(messages=[message("m1")], trace=trace("m1"))
     assert execute(path, "PRAGMA foreign_key_check") == []
@@ -177,15 +170,24 @@ def test_the_number_of_a_deleted_message_is_not_used_again(
 # Limits
 
 
-def test_a_record_that_sqlite_cannot_hold_is_too_large(store: SQLiteMessageStore) -> None:
-    driver: Any = cast(Any, store.backend).client.database._writer.driver()
-    driver.setlimit(0, 100_000)  # SQLITE_LIMIT_LENGTH
+def test_a_record_that_sqlite_cannot_hold_is_too_large(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
 
-    with pytest.raises(RecordTooLargeError, match="1 GB"):
-        store.store_messages([message("m1"), message("m2", original_content="x" * 200_000)])
+    def limited(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 100_000)
+        return connection
 
-    assert store.get_messages_by_conversation_id("c1") == []
-    store.store_message(message("m1"))
+    monkeypatch.setattr(sqlite3, "connect", limited)
+    with opened(path) as store:
+        store.store_conversation(conversation("c1"))
+        with pytest.raises(RecordTooLargeError, match="1 GB"):
+            store.store_messages([message("m1"), message("m2", original_content="x" * 200_000)])
+
+        assert store.get_messages_by_conversation_id("c1") == []
+        store.store_message(message("m1"))
 
 
 def test_a_call_that_was_under_way_at_close_says_so(store: SQLiteMessageStore) -> None:

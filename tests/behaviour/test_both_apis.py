@@ -8,58 +8,7 @@ from typing import Any
 import jazzmine.core.message_store as async_messages
 import jazzmine.sync.message_store as sync_messages
 from tests.behaviour.backends import Config
-from tests.behaviour.samples import NOW, conversation, full_message, full_trace, ids, message
-
-
-async def test_the_sync_store_reads_and_continues_data_of_the_async_one(
-    config: Config,
-) -> None:
-    async with await async_messages.MessageStore.initialize(config) as store:
-        await store.store_turn(
-            conversation=conversation(), messages=[full_message()], trace=full_trace()
-        )
-
-    def go_on() -> Any:
-        with sync_messages.MessageStore.initialize(config) as sync_store:
-            found = (
-                sync_store.get_message_by_id("m1"),
-                sync_store.get_turn_trace_by_message_id("m1"),
-            )
-            sync_store.flag_message("m1", False)
-            sync_store.store_message(message("m2"))
-            return found
-
-    found = await asyncio.to_thread(go_on)
-
-    assert found == (full_message(), full_trace())
-    async with await async_messages.MessageStore.initialize(config) as store:
-        assert ids(await store.get_immediate_context("c1", 5)) == ["m1", "m2"]
-
-
-async def test_the_async_store_reads_and_continues_data_of_the_sync_one(
-    config: Config,
-) -> None:
-    def begin() -> None:
-        with sync_messages.MessageStore.initialize(config) as sync_store:
-            sync_store.store_turn(
-                conversation=conversation(), messages=[full_message()], trace=full_trace()
-            )
-
-    await asyncio.to_thread(begin)
-
-    async with await async_messages.MessageStore.initialize(config) as store:
-        assert await store.get_message_by_id("m1") == full_message()
-        assert await store.get_turn_trace_by_message_id("m1") == full_trace()
-        await store.store_message(message("m2"))
-        await store.delete_message("m1")
-
-    def look() -> Any:
-        with sync_messages.MessageStore.initialize(config) as sync_store:
-            return sync_store.get_messages_by_user_id("u1"), sync_store.get_turn_traces_by_agent_id(
-                "a1"
-            )
-
-    assert await asyncio.to_thread(look) == ([message("m2")], [])
+from tests.behaviour.samples import NOW, conversation, full_message, ids, message
 
 
 async def test_both_apis_are_open_on_the_same_data_at_once(config: Config) -> None:

@@ -73,18 +73,6 @@ async def test_the_window_holds_the_newest_messages_that_fit(chat: MessageStore)
     assert await window(chat, 1000) == ["U1", "A2", "U3", "A4"]
 
 
-async def test_the_window_ends_at_the_first_message_that_does_not_fit(chat: MessageStore) -> None:
-    await chat.store_messages(log("U1", "A9", "U1"))
-
-    assert await window(chat, 5) == ["U1"]
-
-
-async def test_flagged_messages_cost_nothing(chat: MessageStore) -> None:
-    await chat.store_messages(log("U1", "A9!", "U2", "T9!", "A1"))
-
-    assert await window(chat, 4) == ["U1", "U2", "A1"]
-
-
 async def test_an_empty_window_and_an_unknown_conversation_hold_nothing(
     chat: MessageStore,
 ) -> None:
@@ -95,40 +83,6 @@ async def test_an_empty_window_and_an_unknown_conversation_hold_nothing(
 
 
 # Tools
-
-
-async def test_a_tool_s_answer_comes_with_its_call(chat: MessageStore) -> None:
-    await chat.store_messages(log("U1", "A2", "T3", "T4", "A1"))
-
-    assert await window(chat, 9) == ["A1"]
-    assert await window(chat, 10) == ["A2", "T3", "T4", "A1"]
-
-
-async def test_an_answer_without_any_call_is_left_out(chat: MessageStore) -> None:
-    await chat.store_messages(log("T1", "U1", "T1", "A1"))
-
-    assert await window(chat, 100) == ["U1", "A1"]
-
-
-async def test_an_answer_whose_call_is_flagged_is_left_out(chat: MessageStore) -> None:
-    await chat.store_messages(log("A1", "T1", "C1!", "T9", "U1"))
-
-    assert await window(chat, 3) == ["A1", "T1", "U1"]
-
-
-async def test_an_answer_belongs_to_the_nearest_call_whatever_is_between(
-    chat: MessageStore,
-) -> None:
-    await chat.store_messages(log("A5", "U1", "S1", "U1!", "T1", "U1"))
-
-    assert await window(chat, 9) == ["A5", "U1", "S1", "T1", "U1"]
-    assert await window(chat, 8) == ["U1", "S1", "U1"]
-
-
-async def test_a_colleague_calls_tools_as_well(chat: MessageStore) -> None:
-    await chat.store_messages(log("A1", "C1", "T1"))
-
-    assert await window(chat, 2) == ["C1", "T1"]
 
 
 async def test_an_answer_belongs_to_the_call_that_it_names(chat: MessageStore) -> None:
@@ -155,15 +109,6 @@ async def test_a_call_whose_answer_is_gone_goes_with_it(chat: MessageStore, how:
 
     assert await window(chat, 9) == ["U1"]
     assert as_said(await chat.get_immediate_context("c1", 9)) == ["U1"]
-
-
-async def test_ids_of_calls_that_come_again_are_those_of_the_nearest_call(
-    chat: MessageStore,
-) -> None:
-    await chat.store_messages(log("A1:a", "T1:a", "U1", "A1:a", "T2:a", "T3:a"))
-
-    assert await window(chat, 9) == ["A1:a", "T1:a", "U1", "A1:a", "T2:a"]
-    assert await window(chat, 4) == ["U1", "A1:a", "T2:a"]
 
 
 async def test_the_immediate_context_has_pairs_as_they_fit(chat: MessageStore) -> None:

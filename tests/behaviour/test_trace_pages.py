@@ -6,42 +6,8 @@ import pytest
 
 from jazzmine import NotFoundError
 from jazzmine.core.message_store import MessageStore, TraceFilter
-from tests.behaviour.samples import NOW, ids, messages, trace
+from tests.behaviour.samples import ids, messages, trace
 from tests.behaviour.writes import store_traces
-
-
-@pytest.mark.smoke
-async def test_pages_of_found_traces_add_up_to_all(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m1"),
-        trace("m2", agent_id="a2"),
-        trace("m3"),
-        trace("m4", started_at_ms=NOW + 1),
-        trace("m5"),
-    )
-    where = TraceFilter(agent_id="a1")
-
-    first = await chat.find_turn_traces(where, limit=2)
-    second = await chat.find_turn_traces(where, limit=2, after=first[-1].id)
-    third = await chat.find_turn_traces(where, limit=2, after=second[-1].id)
-
-    assert ids(first) == ["trace-of-m4", "trace-of-m5"]
-    assert ids(second) == ["trace-of-m3", "trace-of-m1"]
-    assert third == []
-
-
-async def test_the_next_page_of_traces_is_right_after_changes(chat: MessageStore) -> None:
-    await store_traces(chat, trace("m1"), trace("m2"), trace("m3"), trace("m4"))
-    page = await chat.find_turn_traces(TraceFilter(), limit=2)
-    assert ids(page) == ["trace-of-m4", "trace-of-m3"]
-
-    await store_traces(chat, trace("newer"), trace("older", started_at_ms=NOW - 1))
-    await chat.store_turn_trace(trace("m3", detected_intent="changed"))
-    await chat.delete_message("m1")
-
-    rest = await chat.find_turn_traces(TraceFilter(), after="trace-of-m3")
-    assert ids(rest) == ["trace-of-m2", "trace-of-older"]
 
 
 async def test_the_next_page_begins_after_a_trace_that_no_longer_matches(

@@ -109,16 +109,6 @@ def test_a_copy_may_be_repeated(url: str, tmp_path: Path) -> None:
     assert "already there: 3 conversations, 5 messages, 3 traces" in again.errors
 
 
-def test_later_records_are_added_by_the_same_command(url: str, tmp_path: Path) -> None:
-    target = f"json:{tmp_path / 'target.json'}"
-    run("copy", url, target)
-    with MessageStore.initialize(url) as store:
-        store.store_conversation(conversation("c4"))
-        store.store_message(message("late", conversation_id="c4"))
-    assert run("copy", url, target).status == 0
-    assert all_records(target) == all_records(url)
-
-
 # Refusals
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
-import httpx
 import pytest
 
 from tests.examples.serving import EXAMPLES, Served, agent_async, assert_whole, many, stored
@@ -67,44 +65,11 @@ def test_a_tea_that_the_shop_has_not_got_is_an_error_of_the_trace(chat: Served, 
     assert trace.errors == ["no lapsang in the catalogue"]
 
 
-def test_a_page_follows_another(chat: Served) -> None:
-    many(chat, [("pages", "ada", ["Hello", "Hello again"])])
-    address = f"{chat.url}/conversations/pages/messages"
-    first = httpx.get(address).json()
-
-    rest = httpx.get(address, params={"after": first[1]["id"]}).json()
-
-    assert rest == first[2:]
-
-
-def test_a_page_after_an_unknown_message_is_not_found(chat: Served) -> None:
-    address = f"{chat.url}/conversations/{uuid4()}/messages"
-
-    assert httpx.get(address, params={"after": "nobody"}).status_code == 404
-
-
 def test_a_conversation_of_another_user_is_refused(chat: Served, url: str) -> None:
     chat.reply("private", "Hello")
 
     assert chat.say("private", "Hello", user="eve").status_code == 403
     assert_whole(url, ["private"], 1)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "no JSON",
-        "[]",
-        '{"text": "Hello"}',
-        '{"user_id": "a", "text": ""}',
-        '{"user_id": "a", "text": "\\ud800"}',
-        '{"user_id": "a", "text": "b", "colour": "c"}',
-    ],
-)
-def test_an_odd_body_is_refused(chat: Served, body: str) -> None:
-    answer = httpx.post(f"{chat.url}/conversations/c/messages", content=body)
-
-    assert answer.status_code == 422
 
 
 def test_the_next_process_continues_where_the_last_one_ended(tmp_path: Path) -> None:

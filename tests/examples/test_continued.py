@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -58,29 +57,3 @@ def test_both_at_once_take_their_turns_in_one_conversation(
     turns = [each["turn"] for app in replies for two in app for each in two]
     assert sorted(turns) == list(range(1, 21))
     assert_whole(url, ["crowd"], 20)
-
-
-def test_a_request_sent_again_to_the_other_gets_the_reply_it_had(
-    apps: dict[str, Served], url: str
-) -> None:
-    first = apps["async"].say("again", "How much is assam?", id="r1")
-
-    second = apps["sync"].say("again", "How much is assam?", id="r1")
-
-    assert second.json() == first.json()
-    assert_whole(url, ["again"], 1)
-
-
-def test_the_data_of_a_lost_working_memory_is_found_in_the_messages(
-    url: str, tmp_path: Path
-) -> None:
-    cid = "without Redis"
-    environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": "memory:"}
-    with agent_async(tmp_path, environment) as chat:
-        chat.reply(cid, "How much is sencha?")
-
-    with wsgi_app(tmp_path, environment) as chat:
-        reply = chat.reply(cid, "What does it cost?")
-
-    assert reply == "A tin of sencha is 14.00."
-    assert_whole(url, [cid], 2)

@@ -13,9 +13,9 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from jazzmine.errors import IntegrityError, LockTimeoutError, NotFoundError
 from jazzmine.sync.message_store import MessageStore
@@ -26,6 +26,8 @@ State = Any
 
 # A checkpoint every few writes: the file itself is written as well, not only the -wal file.
 _PAGES_A_CHECKPOINT = 20
+
+connect = sqlite3.connect
 
 MESSAGE_STEPS: list[Callable[[Any], object]] = [
     lambda store: store.store_conversation(conversation("c1")),
@@ -99,8 +101,15 @@ def _seen_at_last(store: Any) -> State:
         return seen(store)
 
 
+def _connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
+    connection: sqlite3.Connection = connect(*arguments, **options)
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_A_CHECKPOINT}")
+    return connection
+
+
 def main(path: str, kind: str, end: str) -> None:
     """Make all writes."""
+    patch.object(sqlite3, "connect", _connect).start()
     states = os.open(Path(path).with_name("states"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         store = open_store(kind, path)
@@ -110,9 +119,6 @@ def main(path: str, kind: str, end: str) -> None:
     before = _seen_at_last(store)
     for step in STEPS[kind]:
         try:
-            with suppress(sqlite3.Error):
-                connection = store.backend.client.database._writer.driver()
-                connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_A_CHECKPOINT}")
             step(store)
         except (OSError, IntegrityError, NotFoundError, LockTimeoutError) as error:
             # What a write refers to may not have been stored, and a lock not have been released.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -198,22 +197,3 @@ def _store_secrets(store: LongTermMemoryStore) -> None:
     store.apply(
         [PutItem(item(str(number), f"{SECRET} again", user_id=SECRET)) for number in (1, 3, 5)]
     )
-
-
-@pytest.mark.parametrize("name", ["sqlite", "postgres"])
-def test_a_forked_process_goes_on_with_connections_of_its_own(name: str, tmp_path: Path) -> None:
-    with CONFIGS[name](tmp_path) as config, LongTermMemoryStore.initialize(config) as store:
-        first = store.put(item("a"))
-        child = os.fork()
-        if child == 0:
-            try:
-                same = store.get(N, "a") == first
-                store.put(item("b"), expected_revision=None)
-            finally:
-                os._exit(0 if same else 1)
-        assert os.waitpid(child, 0)[1] == 0
-        third = store.put(item("a"), expected_revision=first.revision)
-        forked = store.get(N, "b")
-
-    assert forked is not None
-    assert first.revision < forked.revision < third.revision

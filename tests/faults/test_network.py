@@ -247,8 +247,7 @@ class TestMutants:
     ) -> None:
         with opened("redis", "sync", SHORT) as store:
             store.prepare()
-            monkeypatch.setattr(store.beside._updates, "_longest_wait", 0.1)
-            store.store.backend.lock(Lock(CID, "0123456789abcdef", "nobody", 10.0), Deadline(10.0))
+            store.store.backend.lock(Lock(CID, "0123456789abcdef", "nobody", 3.0), Deadline(10.0))
             monkeypatch.setattr(faulty_network, "WORKS_AGAIN", 1.0)
             monkeypatch.setattr(faulty_network, "TOLERANCE", 0.0)
             with pytest.raises(AssertionError, match="until the store works again"):

@@ -11,12 +11,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from jazzmine import ConfigurationError, StoreUnavailableError
-from jazzmine.core import message_store as async_messages
-from jazzmine.core import working_memory as async_memory
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.faults.faulty_network import APIS, is_unavailable, opened
-from tests.faults.sizes import report
 from tests.servers import postgres
 
 SECRET = "hunter2"
@@ -125,21 +122,6 @@ def test_no_address_of_a_working_memory_is_repeated(
     caplog.set_level(logging.DEBUG)
 
     assert_kept(opening(WorkingMemoryStore.initialize, config), caplog)
-
-
-@pytest.mark.parametrize("config", [*MESSAGES, *MEMORIES], ids=lambda config: "")
-async def test_no_address_is_repeated_by_an_async_store(
-    config: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    opened: Any = async_memory.WorkingMemoryStore
-    if config in MESSAGES and config not in OTHERS:
-        opened = async_messages.MessageStore
-    with pytest.raises((ConfigurationError, StoreUnavailableError)) as raised:
-        await opened.initialize(config)
-
-    assert_kept(raised.value, caplog)
-    report(f"secrets: {len(MESSAGES) + len(MEMORIES)} addresses: no secret byte")
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -3,11 +3,9 @@
 import ast
 import importlib
 import inspect
-import io
 import re
 import subprocess
 import sys
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,9 +22,7 @@ MODULES = [
     ("jazzmine.core.working_memory", "jazzmine.sync.working_memory"),
     ("jazzmine.core.long_term_memory", "jazzmine.sync.long_term_memory"),
 ]
-COPIES = [path.relative_to(SYNC).as_posix() for path in sorted(SYNC.rglob("*.py"))]
 DRIVERS = ["psycopg", "psycopg_pool", "pymongo", "redis", "motor"]
-UNTRUE = re.compile(r"\b(await|async|asyncio|coroutine)s?\b", re.IGNORECASE)
 
 
 def exported() -> Iterator[tuple[str, object, object]]:
@@ -156,42 +152,6 @@ def test_a_call_to_the_async_api_has_to_be_awaited(name: str) -> None:
     core = importlib.import_module("jazzmine.core.message_store")
 
     assert waits(getattr(core.MessageStore, name))
-
-
-def test_a_copy_defines_nothing_that_waits() -> None:
-    kinds = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
-    waiting = [
-        (name, node.lineno)
-        for name in COPIES
-        for node in ast.walk(ast.parse((SYNC / name).read_text(encoding="utf-8")))
-        if isinstance(node, kinds)
-    ]
-
-    assert COPIES
-    assert waiting == []
-
-
-def definitions(path: Path) -> list[tuple[int, str, str]]:
-    words = {ast.ClassDef: "class", ast.FunctionDef: "def", ast.AsyncFunctionDef: "def"}
-    return [
-        (node.lineno, words[type(node)], translated(node.name).replace("__a", "__"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-    ]
-
-
-def test_a_copy_has_its_classes_and_functions_on_the_lines_of_the_source() -> None:
-    for name in COPIES:
-        assert definitions(SYNC / name) == definitions(ASYNC / name), name
-
-
-def test_the_prose_of_a_copy_is_true_of_it() -> None:
-    for name in COPIES:
-        text = (SYNC / name).read_text(encoding="utf-8")
-        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-        prose = [t.string for t in tokens if t.type in (tokenize.COMMENT, tokenize.STRING)]
-
-        assert [sentence for sentence in prose if UNTRUE.search(sentence)] == [], name
 
 
 def imported_by(statement: str) -> set[str]:

@@ -13,30 +13,6 @@ from jazzmine.records.turn import TurnCache
 from tests.unit.memories import collecting, flow_of, in_flow, new_memory, question
 
 
-def test_a_flow_that_starts_is_the_active_one() -> None:
-    memory = new_memory()
-
-    applied = memory.start_flow(ActiveFlowState("f1", "booking", "flow"))
-
-    assert applied is True
-    assert flow_of(memory).flow_id == "f1"
-    assert memory.is_in_flow
-    assert memory.status is ConversationStatus.IN_FLOW
-    assert memory.last_updated > 1.0
-
-
-def test_the_flow_is_copied_in() -> None:
-    memory = new_memory()
-    state = ActiveFlowState("f1", "booking", "flow", slots={"day": Slot("day", "", "date")})
-
-    memory.start_flow(state)
-    state.slots["day"].collected = True
-    state.flow_name = "changed"
-
-    assert flow_of(memory).flow_name == "booking"
-    assert not flow_of(memory).slots["day"].collected
-
-
 def test_a_flow_still_in_progress_is_archived_as_cancelled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -62,16 +38,6 @@ def test_a_flow_that_had_ended_in_place_is_archived_as_it_ended(
 
     assert [flow.status for flow in memory.flow_history] == ["completed"]
     assert caplog.records == []
-
-
-def test_a_flow_that_is_no_record_is_refused() -> None:
-    memory = in_flow()
-    before = memory.to_dict()
-
-    with pytest.raises(TypeError, match="flow_state must be of type ActiveFlowState, not dict"):
-        memory.start_flow({"flow_id": "f2"})  # type: ignore[arg-type]
-
-    assert memory.to_dict() == before
 
 
 def test_a_flow_made_invalid_in_place_is_refused_by_name() -> None:
@@ -108,26 +74,6 @@ def test_a_completed_flow_is_archived_with_its_slots_and_summaries() -> None:
     assert memory.flows_completed_names == ["booking"]
 
 
-def test_a_cancelled_flow_is_archived_as_cancelled() -> None:
-    memory = in_flow()
-
-    memory.cancel_flow()
-
-    assert [flow.status for flow in memory.flow_history] == ["cancelled"]
-    assert memory.active_flow is None
-    assert memory.flows_completed_names == []
-
-
-def test_flows_are_archived_in_the_order_in_which_they_ended() -> None:
-    memory = in_flow()
-    memory.fail_flow()
-    memory.start_flow(ActiveFlowState("f2", "weather", "flow"))
-
-    memory.complete_flow()
-
-    assert [flow.flow_id for flow in memory.flow_history] == ["f1", "f2"]
-
-
 def test_a_failed_flow_is_archived_as_failed() -> None:
     memory = in_flow()
 
@@ -135,36 +81,6 @@ def test_a_failed_flow_is_archived_as_failed() -> None:
 
     assert [flow.status for flow in memory.flow_history] == ["failed"]
     assert memory.active_flow is None
-
-
-@pytest.mark.parametrize(
-    ("transition", "arguments"),
-    [
-        ("complete_flow", ()),
-        ("cancel_flow", ()),
-        ("fail_flow", ()),
-        ("advance_sequential_step", ({},)),
-        ("record_branch_result", ("branch_1", {})),
-        ("set_condition_branch", ("true",)),
-        ("register_slots", ([Slot("day", "", "date")],)),
-        ("collect_slot", ("day", 1)),
-        ("confirm_action", ()),
-        ("record_tool_call", (ToolCallRecord("search", {}),)),
-    ],
-)
-def test_without_a_flow_or_a_turn_nothing_changes_and_a_warning_is_logged(
-    transition: str, arguments: tuple[Any, ...], caplog: pytest.LogCaptureFixture
-) -> None:
-    memory = new_memory()
-    memory.flow_history.append(FlowRecord("f0", "old", "flow", "completed", 0, 0))
-    before = memory.to_dict()
-
-    applied = getattr(memory, transition)(*arguments)
-
-    assert applied is False
-    assert memory.to_dict() == before
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert caplog.messages[0].startswith(f"'conversation': {transition} changed nothing: ")
 
 
 def test_a_step_s_result_is_kept_and_the_next_step_begins() -> None:
@@ -177,54 +93,6 @@ def test_a_step_s_result_is_kept_and_the_next_step_begins() -> None:
     assert flow_of(memory).current_step == 1
     assert not flow_of(memory).is_sequential_complete
     assert memory.last_updated > 1.0
-
-
-def test_the_last_step_completes_the_sequence() -> None:
-    memory = in_flow(total_steps=1)
-
-    memory.advance_sequential_step({})
-
-    assert flow_of(memory).is_sequential_complete
-
-
-def test_there_is_no_step_after_the_last(caplog: pytest.LogCaptureFixture) -> None:
-    memory = in_flow(total_steps=1)
-    memory.advance_sequential_step({"step": 1})
-    before = memory.to_dict()
-
-    applied = memory.advance_sequential_step({"step": 2})
-
-    assert applied is False
-    assert memory.to_dict() == before
-    assert "no step after 1" in caplog.text
-
-
-def test_a_flow_that_starts_beyond_its_last_step_starts_at_its_end() -> None:
-    memory = in_flow(current_step=5, total_steps=2)
-
-    assert flow_of(memory).current_step == 2
-    assert flow_of(memory).is_sequential_complete
-
-
-def test_a_step_s_result_is_copied_in() -> None:
-    memory = in_flow(total_steps=2)
-    result = {"rows": [1]}
-
-    memory.advance_sequential_step(result)
-    result["rows"].append(2)
-
-    assert flow_of(memory).step_results == [{"rows": [1]}]
-
-
-@pytest.mark.parametrize("wrong", [None, [1], {"when": {1, 2}}, {"x": float("inf")}, {1: 2}])
-def test_a_step_s_result_must_be_a_json_object(wrong: Any) -> None:
-    memory = in_flow()
-    before = memory.to_dict()
-
-    with pytest.raises(ValidationError, match="result"):
-        memory.advance_sequential_step(wrong)
-
-    assert memory.to_dict() == before
 
 
 def test_a_branch_s_result_is_kept() -> None:
@@ -247,26 +115,6 @@ def test_all_branches_are_done_once_each_has_a_result() -> None:
     assert flow_of(memory).all_branches_done
 
 
-def test_an_unknown_branch_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    memory = in_flow(branch_results={"branch_1": None})
-    before = memory.to_dict()
-
-    applied = memory.record_branch_result("branch_7", {})
-
-    assert applied is False
-    assert memory.to_dict() == before
-    assert "no branch 'branch_7'" in caplog.text
-
-
-def test_a_branch_s_result_must_be_json() -> None:
-    memory = in_flow(branch_results={"branch_1": None})
-
-    with pytest.raises(ValidationError, match="result"):
-        memory.record_branch_result("branch_1", object())
-
-    assert flow_of(memory).branch_results == {"branch_1": None}
-
-
 @pytest.mark.parametrize("wrong", [None, 1, {"$ne": 1}, ["branch_1"]])
 def test_a_branch_id_must_be_a_string(wrong: Any) -> None:
     memory = in_flow(branch_results={"branch_1": None})
@@ -283,16 +131,6 @@ def test_the_branch_that_a_condition_led_to_is_kept() -> None:
     assert applied is True
     assert flow_of(memory).condition_branch_taken == "true"
     assert memory.last_updated > 1.0
-
-
-def test_the_condition_s_branch_must_be_a_string() -> None:
-    memory = in_flow()
-    memory.set_condition_branch("true")
-
-    with pytest.raises(ValidationError, match="branch"):
-        memory.set_condition_branch(False)  # type: ignore[arg-type]
-
-    assert flow_of(memory).condition_branch_taken == "true"
 
 
 def test_a_flow_that_is_started_twice_is_unchanged(caplog: pytest.LogCaptureFixture) -> None:
@@ -317,20 +155,6 @@ def test_a_flow_that_is_started_again_later_is_another_one() -> None:
 
     assert [flow.status for flow in memory.flow_history] == ["cancelled"]
     assert flow_of(memory).started_at == 2.0
-
-
-def test_a_flow_that_starts_with_pending_slots_collects_them() -> None:
-    memory = in_flow(slots={"day": Slot("day", "", "date")})
-
-    assert flow_of(memory).status is FlowStatus.COLLECTING_SLOTS
-    assert memory.status is ConversationStatus.COLLECTING_SLOTS
-
-
-def test_a_flow_that_starts_without_a_question_waits_for_no_answer() -> None:
-    memory = in_flow(status=FlowStatus.AWAITING_CONFIRMATION)
-
-    assert flow_of(memory).status is FlowStatus.ACTIVE
-    assert memory.status is ConversationStatus.IN_FLOW
 
 
 @pytest.mark.parametrize("ending", ["complete_flow", "cancel_flow", "fail_flow"])

@@ -12,61 +12,6 @@ from jazzmine.records.working_memory import WorkingMemory
 from tests.unit.memories import flow_of, in_flow, new_memory
 
 
-def test_the_newest_topics_are_kept_and_all_are_counted() -> None:
-    memory = new_memory()
-
-    for turn in range(120):
-        memory.begin_turn(TurnCache(turn, intent=f"intent {turn}", is_continuation=False))
-
-    assert [topic.turn_number for topic in memory.topic_history] == list(range(70, 120))
-    assert memory.topic_count == 120
-
-
-def test_the_newest_flows_are_kept_and_all_are_counted() -> None:
-    memory = new_memory()
-
-    for number in range(120):
-        memory.start_flow(ActiveFlowState(f"f{number}", f"flow {number}", "flow"))
-        memory.complete_flow()
-
-    assert [flow.flow_id for flow in memory.flow_history] == [f"f{n}" for n in range(70, 120)]
-    assert memory.flow_count == 120
-    assert memory.flows_completed_names == [f"flow {number}" for number in range(70, 120)]
-
-
-def test_the_newest_attributes_of_an_entity_are_kept() -> None:
-    memory = new_memory()
-
-    for turn in range(120):
-        raw = {"name": "Ada", "attributes": [f"seen in {turn}"]}
-        memory.begin_turn(TurnCache(turn, raw_entities=[raw]))
-
-    entity = memory.entity_workspace["Ada"]
-    assert entity.attributes == [f"seen in {turn}" for turn in range(70, 120)]
-    assert entity.mention_count == 120
-
-
-def test_the_newest_calls_of_a_flow_are_kept() -> None:
-    memory = in_flow()
-
-    for turn in range(300):
-        memory.begin_turn(TurnCache(turn))
-        memory.record_tool_call(ToolCallRecord("search", {"turn": turn}))
-
-    kept = [call.arguments["turn"] for call in flow_of(memory).tool_call_history]
-    assert kept == list(range(100, 300))
-
-
-def test_a_flow_that_starts_with_more_calls_than_are_kept_keeps_the_newest() -> None:
-    calls = [ToolCallRecord("search", {"n": n}, result=[n]) for n in range(300)]
-
-    memory = in_flow(tool_call_history=calls)
-
-    kept = flow_of(memory).tool_call_history
-    assert [call.arguments["n"] for call in kept] == list(range(100, 300))
-    assert {call.result for call in kept} == {None}
-
-
 def test_a_raw_result_is_stored_once_and_replaced_with_its_turn() -> None:
     memory = in_flow()
     memory.begin_turn(TurnCache(1))
@@ -105,29 +50,6 @@ def test_histories_that_an_older_version_let_grow_are_cut_by_the_next_change() -
 
     assert (len(memory.topic_history), len(memory.flow_history)) == (50, 50)
     assert (memory.topic_count, memory.flow_count) == (1000, 1000)
-
-
-class Brief(WorkingMemory):
-    max_topic_history = 2
-    max_flow_history = 1
-    max_entity_attributes = 3
-    max_tool_call_history = 0
-
-
-def test_a_subclass_may_set_other_limits() -> None:
-    memory = Brief("c", "u", "a")
-
-    for turn in range(9):
-        entity: dict[str, Any] = {"name": "Ada", "attributes": list("abcdef")}
-        memory.begin_turn(TurnCache(turn, raw_entities=[entity], is_continuation=False))
-        memory.start_flow(ActiveFlowState("f", "n", "flow"))
-        memory.record_tool_call(ToolCallRecord("search", {}))
-        assert flow_of(memory).tool_call_history == []
-        memory.complete_flow()
-
-    assert (len(memory.topic_history), len(memory.flow_history)) == (2, 1)
-    assert (memory.topic_count, memory.flow_count) == (9, 9)
-    assert memory.entity_workspace["Ada"].attributes == ["d", "e", "f"]
 
 
 def test_a_long_conversation_stays_as_large_as_a_short_one() -> None:

@@ -5,7 +5,6 @@ from xml.etree import ElementTree
 import pytest
 
 from jazzmine.records.flow import ActiveFlowState
-from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
@@ -153,37 +152,6 @@ def test_earlier_calls_are_shown_in_their_order() -> None:
     assert tools_in(current) == ["third"]
 
 
-def test_a_call_of_this_turn_appears_once() -> None:
-    memory = in_turn()
-    memory.record_tool_call(call("only"))
-
-    sections = memory.build_prompt_tool_sections()
-
-    assert sections.count("<call ") == 1
-    assert sections.startswith("<current_turn_tool_calls>")
-
-
-def test_a_call_appears_once_after_the_memory_was_stored() -> None:
-    memory = in_turn(1)
-    memory.record_tool_call(call("first"))
-    memory.begin_turn(TurnCache(2))
-    memory.record_tool_call(call("second"))
-
-    read = from_json(to_json(memory))
-
-    assert read.build_prompt_tool_sections() == memory.build_prompt_tool_sections()
-
-
-def test_a_call_with_a_turn_number_of_its_own_appears_once() -> None:
-    memory = in_turn(2)
-    memory.record_tool_call(call("first", turn_number=1))
-    memory.record_tool_call(call("second", turn_number=7))
-
-    sections = memory.build_prompt_tool_sections()
-
-    assert tools_in(sections) == ["first", "second"]
-
-
 def test_one_record_passed_in_two_turns_is_shown_for_each() -> None:
     memory = in_turn(1)
     record = call("same", turn_number=1)
@@ -204,16 +172,6 @@ def test_a_summary_changed_in_one_place_does_not_double_the_call() -> None:
     memory.current_turn.tool_calls[0].result_summary = "better"
 
     assert memory.build_prompt_tool_sections().count("<call ") == 1
-
-
-def test_a_call_from_before_the_flow_began_stays_in_the_turn_s_section() -> None:
-    memory = in_turn()
-    memory.record_tool_call(call("before"))
-    memory.complete_flow()
-    memory.start_flow(ActiveFlowState("f2", "weather", "flow"))
-    memory.record_tool_call(call("after"))
-
-    assert tools_in(memory.build_prompt_tool_sections()) == ["before", "after"]
 
 
 def test_beginning_the_same_turn_again_moves_its_calls_to_the_completed_ones() -> None:

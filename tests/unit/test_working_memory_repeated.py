@@ -144,34 +144,6 @@ def test_more_attributes_than_are_kept_stay_the_same_when_a_turn_begins_again() 
     assert memory.entity_workspace == once
 
 
-def test_a_turn_that_begins_again_adds_no_second_topic() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
-    memory.end_turn("Where to?", "ask", "a journey")
-
-    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
-
-    assert memory.topic_history == [TopicShift(1, "book", "a journey")]
-
-
-def test_a_turn_that_begins_again_may_add_a_topic() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1, is_continuation=True))
-
-    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
-
-    assert memory.topic_history == [TopicShift(1, "book")]
-
-
-def test_a_turn_whose_continuation_flips_twice_adds_one_topic() -> None:
-    memory = new_memory()
-
-    for is_continuation in (False, True, False):
-        memory.begin_turn(TurnCache(1, intent="book", is_continuation=is_continuation))
-
-    assert memory.topic_history == [TopicShift(1, "book")]
-
-
 def test_a_cancellation_that_begins_again_leaves_the_flow_that_came_after_it() -> None:
     memory = in_flow()
     memory.begin_turn(TurnCache(1, is_cancellation=True))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pydantic import ValidationError
 
@@ -27,15 +25,6 @@ def test_registered_slots_make_an_active_flow_collect_them() -> None:
 def test_what_is_no_list_of_slots_is_refused(one: object) -> None:
     with pytest.raises(TypeError, match=r"slots must be a list of Slot, not (Slot|dict)"):
         in_flow().register_slots(one)  # type: ignore[arg-type]
-
-
-def test_slots_that_are_not_pending_leave_the_flow_active() -> None:
-    memory = in_flow()
-
-    memory.register_slots([Slot("note", "", "str", required=False)])
-
-    assert flow_of(memory).status is FlowStatus.ACTIVE
-    assert list(flow_of(memory).slots) == ["note"]
 
 
 def test_a_slot_that_is_known_stays_as_it_is() -> None:
@@ -80,26 +69,6 @@ def test_registering_slots_does_not_end_the_wait_for_a_confirmation() -> None:
     assert [slot.name for slot in memory.pending_slots] == ["day"]
 
 
-def test_slots_are_copied_in() -> None:
-    memory = in_flow()
-    slot = Slot("day", "", "date")
-
-    memory.register_slots([slot])
-    slot.collected = True
-
-    assert not flow_of(memory).slots["day"].collected
-
-
-def test_one_bad_slot_keeps_all_of_them_out() -> None:
-    memory = in_flow()
-    before = memory.to_dict()
-
-    with pytest.raises(TypeError, match="slots must be of type Slot, not str"):
-        memory.register_slots([Slot("day", "", "date"), "seats"])  # type: ignore[list-item]
-
-    assert memory.to_dict() == before
-
-
 def test_an_answer_is_kept_with_its_turn() -> None:
     memory = collecting("day", "seats")
     memory.begin_turn(TurnCache(4))
@@ -110,26 +79,6 @@ def test_an_answer_is_kept_with_its_turn() -> None:
     assert flow_of(memory).slots["day"] == Slot("day", "", "str", True, True, "Monday", 4)
     assert flow_of(memory).collected_slot_values == {"day": "Monday"}
     assert memory.status is ConversationStatus.COLLECTING_SLOTS
-
-
-def test_the_last_pending_slot_makes_the_flow_active_again() -> None:
-    memory = collecting("day", "seats")
-    memory.collect_slot("day", "Monday")
-
-    memory.collect_slot("seats", 4)
-
-    assert flow_of(memory).all_slots_collected
-    assert flow_of(memory).status is FlowStatus.ACTIVE
-    assert memory.status is ConversationStatus.IN_FLOW
-
-
-def test_an_optional_slot_does_not_hold_the_flow_up() -> None:
-    memory = in_flow()
-    memory.register_slots([Slot("day", "", "date"), Slot("note", "", "str", required=False)])
-
-    memory.collect_slot("day", "Monday")
-
-    assert flow_of(memory).status is FlowStatus.ACTIVE
 
 
 def test_an_invalid_answer_leaves_the_slot_pending_with_the_error() -> None:
@@ -164,15 +113,6 @@ def test_an_invalid_correction_opens_the_slot_again() -> None:
     assert memory.status is ConversationStatus.COLLECTING_SLOTS
 
 
-def test_an_invalid_answer_for_an_optional_slot_leaves_the_flow_active() -> None:
-    memory = in_flow()
-    memory.register_slots([Slot("note", "", "str", required=False)])
-
-    memory.collect_slot("note", 7, "too short")
-
-    assert flow_of(memory).status is FlowStatus.ACTIVE
-
-
 def test_a_slot_that_is_cleared_is_open_again() -> None:
     memory = collecting("day")
     memory.collect_slot("day", "Monday")
@@ -197,38 +137,6 @@ def test_slots_are_replaced_and_keep_the_values_of_known_names() -> None:
     assert list(slots) == ["day", "name"]
     assert (slots["day"].value, slots["day"].description) == ("Monday", "Which day?")
     assert memory.status is ConversationStatus.COLLECTING_SLOTS
-
-
-def test_an_answer_for_an_unknown_slot_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    memory = collecting("day")
-    before = memory.to_dict()
-
-    applied = memory.collect_slot("seats", 4)
-
-    assert applied is False
-    assert memory.to_dict() == before
-    assert "no slot 'seats'" in caplog.text
-
-
-def test_a_value_is_copied_in() -> None:
-    memory = collecting("days")
-    value = ["Monday"]
-
-    memory.collect_slot("days", value)
-    value.append("Tuesday")
-
-    assert flow_of(memory).slots["days"].value == ["Monday"]
-
-
-@pytest.mark.parametrize("wrong", [float("nan"), {1}, object(), 2**63, {"\0": 1}, "\ud800"])
-def test_a_value_that_json_cannot_hold_is_refused(wrong: Any) -> None:
-    memory = collecting("day")
-    before = memory.to_dict()
-
-    with pytest.raises(ValidationError, match="value"):
-        memory.collect_slot("day", wrong)
-
-    assert memory.to_dict() == before
 
 
 def test_a_slot_s_name_must_be_a_string() -> None:

@@ -16,37 +16,6 @@ def entity(name: str, *attributes: str) -> dict[str, object]:
     return {"name": name, "attributes": list(attributes)}
 
 
-def test_beginning_a_turn_sets_its_number_and_its_cache() -> None:
-    memory = new_memory()
-
-    applied = memory.begin_turn(TurnCache(4, "hello", "greet"))
-
-    assert applied is True
-    assert memory.turn_number == 4
-    assert memory.current_turn == TurnCache(4, "hello", "greet")
-    assert memory.last_updated > 1.0
-
-
-def test_the_cache_is_copied_in() -> None:
-    memory = new_memory()
-    cache = TurnCache(1, raw_entities=[entity("Ada", "kind")])
-
-    memory.begin_turn(cache)
-    cache.intent = "changed"
-    cache.raw_entities[0]["name"] = "changed"
-
-    assert memory.current_turn == TurnCache(1, raw_entities=[entity("Ada", "kind")])
-
-
-def test_a_new_turn_replaces_the_complete_cache() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1, "hello", selected_flow_ids=["f1"]))
-
-    memory.begin_turn(TurnCache(2))
-
-    assert memory.current_turn == TurnCache(2)
-
-
 @pytest.mark.parametrize(
     ("mentions", "remembered"),
     [
@@ -141,24 +110,6 @@ def test_an_expired_confirmation_leaves_a_flow_alone_that_does_not_wait() -> Non
     assert memory.status is ConversationStatus.IN_FLOW
 
 
-def test_a_cancellation_without_a_flow_cancels_nothing() -> None:
-    memory = new_memory()
-
-    memory.begin_turn(TurnCache(1, is_cancellation=True))
-
-    assert memory.flow_history == []
-    assert memory.turn_number == 1
-
-
-def test_a_new_turn_resets_the_error_status() -> None:
-    memory = in_flow()
-    memory.status = ConversationStatus.ERROR
-
-    memory.begin_turn(TurnCache(1))
-
-    assert memory.status is ConversationStatus.IN_FLOW
-
-
 @pytest.mark.parametrize(
     ("wrong", "place"),
     [({"name": "Bob", "attributes": [7]}, r"attributes\.0"), ({"name": 7}, "name")],
@@ -199,16 +150,6 @@ def test_a_cache_made_invalid_in_place_is_refused_by_name() -> None:
     assert memory.current_turn is None
 
 
-@pytest.mark.parametrize("wrong", [None, {"turn_number": 1}, 1, "turn"])
-def test_a_turn_needs_a_turn_cache(wrong: object) -> None:
-    memory = new_memory()
-
-    with pytest.raises(TypeError, match="turn_cache must be of type TurnCache"):
-        memory.begin_turn(wrong)  # type: ignore[arg-type]
-
-    assert memory.last_updated == 1.0
-
-
 def test_ending_a_turn_remembers_the_reply() -> None:
     memory = new_memory()
 
@@ -244,30 +185,6 @@ def test_only_the_latest_topic_is_summarised() -> None:
     memory.end_turn("Done.", "inform", "cancelling")
 
     assert memory.topic_history == [TopicShift(1, "book"), TopicShift(2, "cancel", "cancelling")]
-
-
-def test_the_error_status_lasts_until_the_next_transition() -> None:
-    memory = new_memory()
-    memory.status = ConversationStatus.ERROR
-
-    memory.end_turn("Sorry.", "error")
-
-    assert memory.status is ConversationStatus.IDLE
-
-
-@pytest.mark.parametrize(
-    ("response", "intent", "wrong"),
-    [("Done.", None, "agent_intent"), ("\ud800", "inform", "agent_response")],
-)
-def test_a_reply_that_is_no_text_changes_nothing(response: str, intent: Any, wrong: str) -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1, is_continuation=False))
-    before = memory.to_dict()
-
-    with pytest.raises(ValidationError, match=wrong):
-        memory.end_turn(response, intent, "summary")
-
-    assert memory.to_dict() == before
 
 
 def test_the_expiry_is_logged_with_the_conversation(caplog: pytest.LogCaptureFixture) -> None:
