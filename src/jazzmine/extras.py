@@ -24,5 +24,5 @@ def extra(name: str, user: str) -> Iterator[None]:
     except ImportError as error:
         # Without a version pip would fetch an older package of this name, which is another library.
         raise ImportError(
-            f"{user} needs an extra: pip install 'jazzmine[{name}]>=1.2' ({error})"
+            f"{user} needs an extra: pip install 'jazzmine[{name}]>=2.0' ({error})"
         ) from error

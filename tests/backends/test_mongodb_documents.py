@@ -9,14 +9,12 @@ import pytest
 from pymongo.errors import BulkWriteError
 
 from jazzmine import IntegrityError, RecordTooLargeError
-from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
-from jazzmine.backends.mongodb import documents, usage
+from jazzmine.backends.mongodb import documents
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import (
     conversation,
     full_message,
     ids,
-    llm_call,
     message,
     messages,
     tool_trace,
@@ -56,6 +54,16 @@ def test_names_that_mean_something_to_mongodb_come_back_as_they_were(store: Mess
     assert store.get_message_by_id("m1") == stored
     assert store.get_turn_trace_by_message_id("m1") == traced
     assert ids(store.find_turn_traces(TraceFilter(tool={"final_data": NAMES}))) == [traced.id]
+
+
+def test_a_conversation_of_version_1_2_is_read_and_edited(
+    store: MessageStore, config: Config
+) -> None:
+    collection(config, "conversations").update_one({}, {"$set": {"log_lock": 7}})
+
+    assert store.get_conversation_by_id("c1") == conversation()
+    assert store.edit_conversation("c1", title="new").title == "new"
+    assert [found.title for found in store.get_conversations()] == ["new"]
 
 
 def test_no_name_that_is_stored_begins_with_a_dollar() -> None:
@@ -108,30 +116,6 @@ def test_a_bulk_that_the_server_refuses_in_part_is_reported_and_stores_nothing(
 
     assert "intent" in str(raised.value)
     assert store.get_messages_by_conversation_id("c1") == []
-
-
-def test_percentiles_are_exact_without_the_servers_own(store: MessageStore) -> None:
-    for number, latency in enumerate([5, 1, 9, 3, 7, 9]):
-        first = llm_call(model="a", latency_ms=latency, cached_prompt_tokens=2, cost_usd=0.5)
-        calls = [first, llm_call(model="b", latency_ms=1)]
-        store.store_turn(
-            messages=[message(f"m{number}")],
-            trace=trace(f"m{number}", total_latency_ms=latency, llm_calls=calls, errors=["e"]),
-        )
-
-    with_own = store.summarize_usage(TraceFilter(), by="agent")
-    models_with_own = store.summarize_usage(TraceFilter(), by="model")
-    assert isinstance(store.backend, MongoDBBackend)
-    store.backend.client.has_percentiles = False
-
-    assert store.summarize_usage(TraceFilter(), by="agent") == with_own
-    assert store.summarize_usage(TraceFilter(), by="model") == models_with_own
-    assert (with_own[0].p50_latency_ms, with_own[0].p95_latency_ms) == (5, 9)
-    assert (with_own[0].cached_prompt_tokens, with_own[0].cost_usd) == (12, 3.0)
-
-
-def test_without_traces_there_is_nothing_to_sum_up() -> None:
-    assert usage.read_summaries([], "day", percentiles=False) == []
 
 
 def test_a_full_record_has_every_field_in_its_document(store: MessageStore, config: Config) -> None:

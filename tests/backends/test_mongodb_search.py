@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from jazzmine._sync.message_store import mongodb_search
+from jazzmine._sync.message_store.searching import run_analysis
 from jazzmine.backends.mongodb.words import SEARCH_INDEXES
 from jazzmine.cli.searching import check_search
 from jazzmine.sync.message_store import Conversation, Message, MessageRole, MessageStore
@@ -115,6 +117,24 @@ def test_a_message_of_a_process_that_was_open_before_is_found(config: Config) ->
 
         assert sorted(found(store, "hello")) == ["m1", "m2", "m3"]
         assert searched(config)[0]["search_entry"] == "hello hello"
+
+
+def test_a_text_that_was_changed_meanwhile_is_not_indexed_as_it_was(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with MessageStore.initialize(config) as unaware, MessageStore.initialize(config) as store:
+        unaware.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
+        unaware.store_message(message("m1", 1))
+        store.backend.make_search("")
+
+        def analyse(*args: Any) -> Any:
+            unaware.store_message(message("m1", 1, "other words"))
+            return run_analysis(*args)
+
+        monkeypatch.setattr(mongodb_search, "run_analysis", analyse)
+
+        assert store.backend.fill_search(10)[0] == 0
+        assert searched(config) == [{"id": "m1"}]
 
 
 def test_an_index_for_another_language_takes_no_entry_of_the_one_before(

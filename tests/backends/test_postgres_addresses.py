@@ -59,7 +59,7 @@ def test_without_the_driver_the_extra_to_install_is_named() -> None:
         "except ImportError as error: print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "pip install 'jazzmine[postgres]>=1.2'" in said.stdout, said.stderr
+    assert "pip install 'jazzmine[postgres]>=2.0'" in said.stdout, said.stderr
 
 
 # Hosts that do not answer

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import subprocess
-import sys
+import re
+from base64 import b64encode
 from collections.abc import Iterator
-from pathlib import Path
+from importlib import resources
+from os import urandom
 from typing import Any
 
 import psycopg
 import pytest
 from pydantic import ValidationError
 
-import jazzmine
-from jazzmine.backends.postgres.schema import migrations
-from jazzmine.errors import IntegrityError
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES
+from jazzmine.errors import DecryptionError, IntegrityError
 from tests.backends.postgres_apis import APIS, opened
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
@@ -67,58 +65,21 @@ async def test_the_log_goes_on_when_a_newer_version_adds_columns(
         assert await store.get_turn_trace_by_message_id(copied.id) is not None
 
 
-NEW_FIELD = """
-import sys
-from jazzmine.sync import Conversation, Message, MessageRole, MessageStore, TurnTrace
-
-config = {"storage": "postgres", "dsn": sys.argv[1], "schema": sys.argv[2]}
-said = {"conversation_id": "c1", "user_id": "u", "role": MessageRole.USER, "original_content": ""}
-of = {"message_id": "m2", "conversation_id": "c1", "user_id": "u", "agent_id": "a"}
-times = dict.fromkeys(("turn_number", "started_at_ms", "ended_at_ms", "total_latency_ms"), 0)
-with MessageStore.initialize(config) as store:
-    store.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
-    plain, given = Message(id="m1", **said), Message(id="m2", **said, language="pt", tags=["x"])
-    appended = store.append_messages("c1", [plain, given])
-    assert [(one.language, one.tags) for one in appended] == [("", []), ("pt", ["x"])]
-    stored = store.get_messages_by_conversation_id("c1")
-    assert [(one.language, one.tags) for one in stored] == [("", []), ("pt", ["x"])]
-    assert store.append_messages("c1", [plain, given]) == stored
-    store.store_turn_trace(TurnTrace(language="pt", **of, **times))
-    ids = store.fork_conversation("c1", Conversation(id="c2", user_id="u", agent_id="a"))
-    assert store.get_message_by_id(ids["m2"]).tags == ["x"]
-    assert store.get_turn_trace_by_message_id(ids["m2"]).language == "pt"
-    assert store.pop_message("c1") == stored[1]
-"""
-TEXT_FIELD = '    language: Text = ""\n'
-LIST_FIELD = "    tags: list[Text] = Field(default_factory=list)\n"
-NEW_LINES = (
-    ("messages", "    is_flagged: bool", TEXT_FIELD + LIST_FIELD),
-    ("traces", "    detected_intent: Text", TEXT_FIELD),
-)
-ADDED = "$added_columns"
+TABLES = {"append": (MESSAGES,), "store": (CONVERSATIONS, MESSAGES, TURN_TRACES)}
 
 
-def test_a_new_field_is_one_line_in_the_record_and_one_migration(
-    own_schema: str, tmp_path: Path
-) -> None:
-    package = tmp_path / "jazzmine"
-    shutil.copytree(Path(jazzmine.__file__).parent, package)
-    for name, after, lines in NEW_LINES:
-        source = package / "records" / f"{name}.py"
-        text = source.read_text()
-        assert text.count(after) == 1
-        source.write_text(text.replace(after, lines + after))
-    folder = package / "backends/postgres/migrations"
-    (folder / f"{migrations()[-1].version + 1:04}_language.sql").write_text(ADDED)
-    ran = subprocess.run(
-        [sys.executable, "-c", NEW_FIELD, postgres.dsn(), own_schema],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
+@pytest.mark.parametrize("name", TABLES)
+def test_a_function_that_stores_records_has_all_columns(name: str) -> None:
+    file = resources.files("jazzmine.backends.postgres").joinpath(f"functions/{name}.sql")
+    text = re.sub(r"\( ", "(", " ".join(file.read_text("utf-8").split()))
+    for table in TABLES[name]:
+        entry, definition = (", entry", ", entry text") if table is MESSAGES else ("", "")
+        assert f"({table.columns}{entry})" in text
+        assert f"AS given ({table.definitions}{definition})" in text
+        replaced = set(table.kind.model_fields) - {"message_id"} if name == "store" else ()
+        key = "conversation_id" if table is MESSAGES else "id"
+        for column in set(replaced) - {key}:
+            assert f" {column} = excluded.{column}" in text
 
 
 async def while_locked(
@@ -184,6 +145,22 @@ async def test_a_message_that_cannot_be_read_is_not_popped(
         assert beside.execute(f'SELECT id FROM "{schema}".messages'.encode()).fetchall() == [
             ("m1",)
         ]
+
+
+async def test_a_message_that_no_key_opens_is_not_popped(schema: str) -> None:
+    def key(name: str) -> str:
+        return f"{name}:{b64encode(urandom(32)).decode()}"
+
+    one, other = (config(schema, encryption=key(name)) for name in ("one", "other"))
+    async with opened("async", config(schema)) as plain, opened("async", one) as sealed:
+        await plain.store_conversation(conversation())
+        for owner, others in ((plain, [sealed]), (sealed, [plain])):
+            await owner.store_message(message("m1"))
+            async with opened("async", other) as stranger:
+                for reader in (*others, stranger):
+                    with pytest.raises(DecryptionError):
+                        await reader.pop_message("c1")
+            assert await owner.pop_message("c1") == message("m1")
 
 
 USES = {

@@ -13,7 +13,7 @@ from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres.rows import (
     append_parameters,
     filter_parameters,
-    message_values,
+    row_values,
     store_parameters,
     whole_json,
 )
@@ -171,10 +171,10 @@ COPY = snapshot(Conversation(id="new", user_id="u", agent_id="a"), Conversation)
 APPENDED = append_parameters(Append("c7", [STORED], replace_after="m180006"), None)
 ERASED: dict[str, object] = {"limit": 20, "newest": [2**62] * 3}
 WRITES: dict[str, tuple[str, dict[str, object]]] = {
-    "store message": (sql.STORE_MESSAGE, message_values(STORED, None)),
+    "store message": (sql.STORE_ONE["messages"], row_values("messages", STORED, None)),
     "store messages": (
-        sql.STORE["messages"],
-        store_parameters({"messages": [STORED]}, None),
+        sql.STORE,
+        store_parameters({"conversations": [], "messages": [STORED], "turn_traces": []}, None),
     ),
     "append": (sql.APPEND, APPENDED),
     "flag": (sql.FLAG_MESSAGE, {"id": "m20006", "flagged": True}),

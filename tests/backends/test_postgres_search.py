@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from jazzmine.backends.postgres import doctor, word_index
-from jazzmine.backends.postgres.rows import message_values
+from jazzmine.backends.postgres.rows import row_values
 from jazzmine.backends.postgres.schema import migrations
 from jazzmine.cli.searching import check_search
 from jazzmine.errors import JazzmineError
@@ -61,7 +61,7 @@ def test_a_store_without_search_has_no_part_of_it(admin: Admin, schema: str) -> 
 
     assert not triggers
     assert "message_words" not in {name for (name,) in tables}
-    assert message_values(snapshot(message(), Message), None)["entry"] is None
+    assert row_values("messages", snapshot(message(), Message), None)["entry"] is None
 
 
 def test_a_version_that_does_not_know_of_the_index_refuses_the_schema(

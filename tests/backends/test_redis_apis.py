@@ -127,4 +127,4 @@ def test_the_error_for_a_missing_driver_names_the_extra_to_install() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
-    assert "pip install 'jazzmine[redis]>=1.2'" in run.stdout
+    assert "pip install 'jazzmine[redis]>=2.0'" in run.stdout

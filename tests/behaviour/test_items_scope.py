@@ -287,6 +287,15 @@ class ScopedItemMachine(ItemMachine):
             for place in gone:
                 del self.stored[place]
 
+    @rule(giver=st.sampled_from(["ann", "bob"]), taker=st.sampled_from(["ann", "bob"]))
+    def move_user(self, giver: str, taker: str) -> None:
+        try:
+            assert self.call("move_user", giver, taker) == 0
+        except ScopeError:
+            assert {giver, taker} != {self.viewer}
+        else:
+            assert giver == taker == self.viewer
+
     @rule()
     def prune(self) -> None:
         gone = [place for place in self.stored if self.is_own(place) and place not in self.live()]

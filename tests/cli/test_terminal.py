@@ -306,7 +306,7 @@ def test_the_library_works_and_the_program_says_what_it_needs_without_the_extra(
         [sys.executable, "-c", blocked + program], capture_output=True, text=True, env=environment()
     )
     assert ran.returncode == 2
-    assert "the command line needs an extra: pip install 'jazzmine[cli]>=1.2'" in ran.stderr
+    assert "the command line needs an extra: pip install 'jazzmine[cli]>=2.0'" in ran.stderr
 
 
 # Secrets

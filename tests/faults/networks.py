@@ -53,7 +53,9 @@ def _behind(proxy: Proxy) -> str:
 
 @contextmanager
 def _mongodb() -> Iterator[Network]:
-    with mongodb.database() as config:
+    # The abort of a transaction does not reach the server through a silent network, and until the
+    # server aborts it, it keeps others from writing to its documents.
+    with mongodb.database(mongodb.url("--transaction-lifetime=2")) as config:
         port = urlsplit(str(config["uri"])).port
         assert port is not None
         with Proxy(port) as proxy:

@@ -71,9 +71,13 @@ def running(*options: str) -> Server:
     return server
 
 
-def url() -> str:
-    """Return the URL of a server with transactions, without a database."""
-    return os.environ.get("JAZZMINE_TEST_MONGODB") or running().url
+def url(*options: str) -> str:
+    """Return the URL of a server with transactions, without a database.
+
+    Args:
+        options: those of the server; the one that JAZZMINE_TEST_MONGODB names has its own.
+    """
+    return os.environ.get("JAZZMINE_TEST_MONGODB") or running(*options).url
 
 
 @cache

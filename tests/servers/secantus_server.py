@@ -6,6 +6,9 @@ with the same number again; SecantusDB does if the driver has changed `maxTimeMS
 time. And MongoDB executes the writes of a session one after another, so that these rules also
 apply while the first attempt runs.
 
+With `--transaction-lifetime=2` a transaction that idles for 2 s is aborted, as by MongoDB's
+parameter `transactionLifetimeLimitSeconds`. The default of both is 60 s.
+
 https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
 https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml (TransactionTooOld)
 """
@@ -44,6 +47,21 @@ def _dispatch_numbered(command: dict[str, Any], context: Any) -> Any:
         return _dispatch(command, context)
 
 
+_LIFETIME = "--transaction-lifetime="
+
+
+def _limit_transactions(seconds: float) -> None:
+    registry = server.TransactionRegistry
+
+    def limited(**options: Any) -> Any:
+        return registry(**{**options, "lifetime_seconds": seconds})
+
+    vars(server)["TransactionRegistry"] = limited
+
+
 if __name__ == "__main__":
     server.dispatch = _dispatch_numbered
+    for option in [option for option in sys.argv if option.startswith(_LIFETIME)]:
+        sys.argv.remove(option)
+        _limit_transactions(float(option.removeprefix(_LIFETIME)))
     sys.exit(main())

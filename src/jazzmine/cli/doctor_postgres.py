@@ -9,7 +9,8 @@ from contextlib import closing, contextmanager
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from jazzmine._sync.clients.postgres.client import Connection, PostgresClient
+from jazzmine._sync.clients.postgres.client import PostgresClient
+from jazzmine._sync.clients.postgres.connection import Connection
 from jazzmine._sync.clients.postgres.migration import pending_migrations, search_language
 from jazzmine.backends.clock import compared
 from jazzmine.backends.postgres import doctor

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from types import FrameType, TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from uuid import uuid4
 
 from jazzmine.records.error_texts import text_of, traceback_of
@@ -21,7 +21,6 @@ from jazzmine.records.types import MAX_INT
 __all__ = ["ModelCall", "ToolCall", "open_tools"]
 
 CallRecord = TypeVar("CallRecord", LLMCallRecord, ToolTrace)
-AnyCall = TypeVar("AnyCall", bound="_Call[Any]")
 
 
 class _Call(Generic[CallRecord]):
@@ -41,7 +40,8 @@ class _Call(Generic[CallRecord]):
     ) -> None:
         #: The record of the call; its other fields may be set.
         self.record: CallRecord = record
-        self.has_begun = self.has_ended = False
+        self.has_begun: bool = False
+        self.has_ended: bool = False
         self._on_begin, self._on_end = on_begin, on_end
 
     def error(self, error: BaseException | str) -> None:
@@ -80,7 +80,7 @@ class _Call(Generic[CallRecord]):
         if not self.has_begun:
             raise RuntimeError("a call is recorded in a block: `with recorder.…_call(…) as call:`")
 
-    def __enter__(self: AnyCall) -> AnyCall:
+    def __enter__(self) -> Self:
         self.begin()
         return self
 

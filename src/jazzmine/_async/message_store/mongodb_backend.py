@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from jazzmine._async.clients.mongodb.types import Collection, Session
 from jazzmine._async.message_store import mongodb_steps as steps
 from jazzmine._async.message_store.building import built
-from jazzmine._async.message_store.mongodb_reads import MongoDBReads
+from jazzmine._async.message_store.mongodb_reads import COLLECTIONS_OF, MongoDBReads
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine.backends.mongodb.documents import (
     Document,
@@ -53,12 +53,6 @@ T = TypeVar("T")
 
 _MOST_KNOWN = 10_000
 
-_COLLECTIONS: dict[RecordKind, str] = {
-    "conversations": CONVERSATIONS,
-    "messages": MESSAGES,
-    "traces": TRACES,
-}
-
 
 class MongoDBBackend(MongoDBReads):
     """The hooks of a message store in a MongoDB database."""
@@ -72,7 +66,7 @@ class MongoDBBackend(MongoDBReads):
         conversation, messages, trace = turn
         given = steps.TurnDocuments(
             None if conversation is None else document_of(conversation),
-            await built(message_documents, messages, messages, self._search.analyser),
+            await built(message_documents, messages, messages, self._analyser),
             None if trace is None else document_of(trace),
         )
         if not await self._store_one(given):
@@ -202,8 +196,8 @@ class MongoDBBackend(MongoDBReads):
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
     ) -> Sequence[str]:
-        collection = self.client.collections[_COLLECTIONS[kind]]
-        analyser = self._search.analyser if kind == "messages" else None
+        collection = self.client.collections[COLLECTIONS_OF[kind]]
+        analyser = self._analyser if kind == "messages" else None
 
         async def rewrite(own: Document) -> bool:
             while (stored := await collection.find_one(own)) is not None:
@@ -233,7 +227,7 @@ class MongoDBBackend(MongoDBReads):
     # A conversation as a log
 
     async def append(self, given: Append) -> int | Refusal:
-        analyser, conversation_id = self._search.analyser, given.conversation_id
+        analyser, conversation_id = self._analyser, given.conversation_id
         documents = await built(message_documents, given.messages, given.messages, analyser)
         of_turn = None if given.trace is None else document_of(given.trace)
         expected, replaced = given.expected_last, given.replace_after
@@ -267,7 +261,7 @@ class MongoDBBackend(MongoDBReads):
         async def attempt(session: Session | None) -> int:
             await self._touch(conversation_id, session)
             owned = listing.of(conversation_id)
-            last = await self._cursor(stored[MESSAGES], listing, owned, after, session)
+            last = await self._cursor(listing, owned, after, session)
             later = await steps.tail(stored, session, conversation_id, last)
             return (await steps.remove(stored, session, later)).messages
 
@@ -315,8 +309,7 @@ class MongoDBBackend(MongoDBReads):
             result = await stored[TRACES].delete_many(chosen, session=session)
             return DeletedCounts(0, 0, result.deleted_count)
 
-        conversations, first = stored[CONVERSATIONS], until(CONVERSATIONS)
-        while documents := await self._find(conversations, first, limit=1):
+        while documents := await self._find(OLDEST_CONVERSATIONS, until(CONVERSATIONS), 1):
             chosen = {**own, "_id": documents[0]["_id"]}
             erased = await self._erase_conversation(id_of(documents[0]), chosen, limit)
             if any(erased):
@@ -366,8 +359,8 @@ class MongoDBBackend(MongoDBReads):
     async def iter_old(
         self, before: int, size: int, user_id: str | None = None
     ) -> AsyncIterator[Sequence[Row]]:
-        listing, conversations = OLDEST_CONVERSATIONS, self.client.collections[CONVERSATIONS]
+        listing = OLDEST_CONVERSATIONS
         old = query = {**older_than(before), **owned_by(user_id)}
-        while documents := await self._find(conversations, query, listing, size):
+        while documents := await self._find(listing, query, size):
             query = listing.after(old, documents[-1])
             yield to_rows(documents)

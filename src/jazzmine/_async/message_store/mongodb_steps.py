@@ -6,10 +6,9 @@ standalone server there is no session: an attempt that ends half-way leaves a pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time_ns
-from typing import Any, NamedTuple, TypeAlias
-from uuid import UUID
+from typing import NamedTuple, TypeAlias
 
 from bson import encode
 from bson.raw_bson import RawBSONDocument
@@ -30,6 +29,8 @@ from jazzmine.backends.mongodb.queries import (
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
     TOUCH,
+    TRACES_OF_CONVERSATION,
+    Listing,
     among,
     equal,
     other_traces,
@@ -52,7 +53,6 @@ __all__ = [
     "own_message",
     "put_turn",
     "remove",
-    "require_conversations",
     "require_message",
     "tail",
 ]
@@ -116,7 +116,7 @@ async def put_turn(
     conversation, messages, trace = turn
     own = "" if conversation is None else conversation["id"]
     owners = {message["conversation_id"] for message in messages} - {own}
-    await require_conversations(stored, session, owners)
+    await _require_conversations(stored, session, owners)
     if trace is not None:
         await require_message(stored, session, trace, messages)
     if conversation is not None:
@@ -134,7 +134,7 @@ async def put_turn(
         await stored[TRACES].replace_one(query, trace, True, session=session)
 
 
-async def require_conversations(
+async def _require_conversations(
     stored: Collections, session: Session | None, owners: set[str]
 ) -> None:
     """Raise IntegrityError if a conversation of some messages is not stored."""
@@ -300,37 +300,44 @@ async def copy(
     if await conversations.find_one(equal(id=new_id), place, session=session) is not None:
         raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
     await _insert(conversations, session, [conversation])
-    copies: list[Document] = []
-    sort = MESSAGES_OF_CONVERSATION.sort
-    cursor = stored[MESSAGES].find(owned, sort=sort, batch_size=_COPIED_AT_ONCE, session=session)
-    async with cursor:
-        async for message in cursor:
-            copies.append(copied_message(message, new_id, salt))
-            ids[id_of(message)] = copies[-1]["id"]
-            if len(copies) == _COPIED_AT_ONCE:
-                await _insert(stored[MESSAGES], session, copies)
-                copies.clear()
-            if id_of(message) == until:
-                break
-    await _insert(stored[MESSAGES], session, copies)
-    await _copy_traces(stored, session, ids, new_id, salt)
+
+    def message_copy(message: Document) -> Document:
+        copied = copied_message(message, new_id, salt)
+        ids[id_of(message)] = copied["id"]
+        return copied
+
+    def trace_copy(trace: Document) -> Document | None:
+        return copied_trace(trace, new_id, salt, ids) if trace["message_id"] in ids else None
+
+    messages, traces = MESSAGES_OF_CONVERSATION, TRACES_OF_CONVERSATION
+    await _copy_all(stored, session, messages, source, message_copy, until)
+    await _copy_all(stored, session, traces, source, trace_copy)
     return ids
 
 
-async def _copy_traces(
-    stored: Collections, session: Session | None, ids: dict[str, str], new_id: str, salt: UUID
+async def _copy_all(
+    stored: Collections,
+    session: Session | None,
+    listing: Listing,
+    owner: str,
+    copied: Callable[[Document], Document | None],
+    until: str | None = None,
 ) -> None:
-    traces, places, sources = stored[TRACES], list[Any](), list(ids)
-    for begin in range(0, len(sources), _AT_ONCE):
-        part = among("message_id", sources[begin : begin + _AT_ONCE])
-        documents = await traces.find(part, {"_id": 1}, session=session).to_list()
-        places += [document["_id"] for document in documents]
-    places.sort()  # traces with the same `turn_number` are ordered by `_id`
-    for begin in range(0, len(places), _COPIED_AT_ONCE):
-        query = {"_id": {"$in": places[begin : begin + _COPIED_AT_ONCE]}}
-        documents = await traces.find(query, sort=[("_id", 1)], session=session).to_list()
-        copies = [copied_trace(document, new_id, salt, ids) for document in documents]
-        await _insert(traces, session, copies)
+    """Insert copies of the documents of an owner, in the order of a listing."""
+    copies, collection = list[Document](), stored[listing.collection]
+    cursor = collection.find(
+        listing.of(owner), sort=listing.sort, batch_size=_COPIED_AT_ONCE, session=session
+    )
+    async with cursor:
+        async for document in cursor:
+            if (made := copied(document)) is not None:
+                copies.append(made)
+            if len(copies) == _COPIED_AT_ONCE:
+                await _insert(collection, session, copies)
+                copies.clear()
+            if id_of(document) == until:
+                break
+    await _insert(collection, session, copies)
 
 
 # Deleting and moving

@@ -58,10 +58,6 @@ class PostgresItemBackend(ItemBackend):
     def __init__(self, client: PostgresClient) -> None:
         self._client = client
 
-    def after_fork(self) -> None:
-        """Replace the pool in a forked process."""
-        self._client.after_fork()
-
     def open(self) -> None:
         """Bring the schema up to date, and connect."""
         self._client.open()

@@ -14,9 +14,8 @@ class MongoDBMessageStore(MessageStore):
     """A message store in a MongoDB database, which any number of processes may share.
 
     On a replica set, also one of a single server, or a sharded cluster, a call that needs several
-    commands sends them in one transaction. A standalone server has no transactions: the commands
-    are sent in an order that stores no trace without its message, and a call that failed between
-    two commands is completed by repeating it.
+    commands sends them in one transaction. A standalone server has no transactions: a call that
+    fails there may leave a part.
     """
 
     def __init__(self, config: MongoDBConfig) -> None:

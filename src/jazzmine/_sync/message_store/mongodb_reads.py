@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
-from jazzmine._sync.clients.mongodb.types import Collection, Session
-from jazzmine._sync.message_store.backend import (
-    Batch,
-    MessageBackend,
-    TraceKey,
-)
+from jazzmine._sync.clients.mongodb.types import Session
+from jazzmine._sync.message_store.backend import Batch, TraceKey
 from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine.backends.mongodb.documents import (
@@ -25,7 +21,6 @@ from jazzmine.backends.mongodb.documents import (
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_BY,
-    FIRST_STORED,
     MESSAGES_BY,
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
@@ -55,11 +50,8 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
-from jazzmine.search.ranking import Counts
 
-__all__ = ["MongoDBReads"]
+__all__ = ["COLLECTIONS_OF", "MongoDBReads"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -70,7 +62,8 @@ _IDS_A_COMMAND = 10_000
 # The server refuses a sum of skip and limit beyond 64 bits.
 _MOST = 2**32
 
-_COLLECTIONS: dict[RecordKind, str] = {
+#: The collection of each kind of record.
+COLLECTIONS_OF: dict[RecordKind, str] = {
     "conversations": CONVERSATIONS,
     "messages": MESSAGES,
     "traces": TRACES,
@@ -87,15 +80,14 @@ _STANDALONE = (
 )
 
 
-class MongoDBReads(MessageBackend):
+class MongoDBReads(MongoDBSearch):
     """The hooks that open, close and read a message store in a MongoDB database."""
 
     system_name = "mongodb"
 
     def __init__(self, config: MongoDBConfig) -> None:
-        self.client = MongoDBClient(config, INDEXES, _FIELDS)
+        super().__init__(MongoDBClient(config, INDEXES, _FIELDS), config.migration_timeout)
         self._language = config.search_language
-        self._search = MongoDBSearch(self.client, config.migration_timeout)
 
     def open(self) -> None:
         try:
@@ -129,113 +121,79 @@ class MongoDBReads(MessageBackend):
         return self._one(TRACES, equal(**{by: key}))
 
     def _one(self, name: str, query: Document) -> Row | None:
-        collection, fields = self.client.collections[name], self._search.projection
+        collection, fields = self.client.collections[name], self._projection
         document = self.client.run(lambda: collection.find_one(query, fields))
         return None if document is None else to_row(document)
 
     def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
-        wanted, rows = list(dict.fromkeys(message_ids)), dict[str, Row]()
+        messages, rows = self.client.collections[MESSAGES], dict[str, Row]()
+        wanted = list(dict.fromkeys(message_ids))
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            documents = self._find(self.client.collections[MESSAGES], query)
-            rows.update((row[0], row) for row in to_rows(documents))
+            found = messages.find(query, self._projection, batch_size=_DOCUMENTS_A_REPLY)
+            rows.update((row[0], row) for row in to_rows(self.client.run(found.to_list)))
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after, user_id = page
-        listing, condition = CONVERSATIONS_BY[by], {**metadata_query(where), **owned_by(user_id)}
-        conversations = self.client.collections[CONVERSATIONS]
-        return self._page(conversations, listing, owner, limit, after, condition)
+        condition = {**metadata_query(where), **owned_by(user_id)}
+        return self._page(CONVERSATIONS_BY[by], owner, limit, after, condition)
 
     def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
-        return self._page(
-            self.client.collections[MESSAGES], MESSAGES_BY[by], owner, limit, after
-        )
+        return self._page(MESSAGES_BY[by], owner, limit, after)
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
-        listing, messages = MESSAGES_OF_CONVERSATION, self.client.collections[MESSAGES]
-        documents = self._find(messages, listing.of(conversation_id, cursor), listing, size)
+        listing = MESSAGES_OF_CONVERSATION
+        documents = self._find(listing, listing.of(conversation_id, cursor), size)
         if documents:
             cursor = listing.cursor(documents[-1])
         return Batch(to_rows(documents), cursor)
 
     def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
-        messages, condition = self.client.collections[MESSAGES], visible(owner, flagged)
-        return self._page(messages, NEWEST_MESSAGES, owner, limit, after, condition)
+        return self._page(NEWEST_MESSAGES, owner, limit, after, visible(owner, flagged))
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        query = among("conversation_id", conversation_ids)
-        groups = self._aggregate(MESSAGES, query, count_by_conversation)
+        pipeline = count_by_conversation(among("conversation_id", conversation_ids))
+        groups = self._aggregate(MESSAGES, pipeline)
         return {group["_id"]: group["count"] for group in groups}
 
-    def _aggregate(
-        self, name: str, query: Document, pipeline: Callable[[Document], list[Document]]
-    ) -> list[Document]:
-        """Return the groups that a pipeline makes of the documents of a query."""
+    def _aggregate(self, name: str, pipeline: list[Document]) -> list[Document]:
+        """Return the groups that a pipeline makes of the documents of a collection."""
         collection = self.client.collections[name]
 
         def groups() -> list[Document]:
-            cursor = collection.aggregate(pipeline(query), batchSize=_DOCUMENTS_A_REPLY)
+            cursor = collection.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
             return cursor.to_list()
 
         return self.client.run(groups)
 
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
-        listing, traces = TRACES_OF_CONVERSATION, self.client.collections[TRACES]
-        return self._page(traces, listing, conversation_id, None, None)
+        return self._page(TRACES_OF_CONVERSATION, conversation_id, None, None)
 
     def list_agent_traces(
         self, agent_id: str, limit: int, offset: int, user_id: str | None = None
     ) -> Sequence[Row]:
-        listing, traces = TRACES_OF_AGENT, self.client.collections[TRACES]
-        query = {**listing.of(agent_id), **owned_by(user_id)}
-        return to_rows(self._find(traces, query, listing, limit, offset))
+        query = {**TRACES_OF_AGENT.of(agent_id), **owned_by(user_id)}
+        return to_rows(self._find(TRACES_OF_AGENT, query, limit, offset))
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:
-        condition, traces = filter_query(page.where), self.client.collections[TRACES]
-        return self._page(traces, TRACES_FOUND, "", page.limit, page.after, condition)
+        condition = filter_query(page.where)
+        return self._page(TRACES_FOUND, "", page.limit, page.after, condition)
 
     def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        percentiles = self.client.has_percentiles
-        query = {**filter_query(where), **NO_COPY}
-        pipeline = partial(usage_pipeline, by=by, percentiles=percentiles)
-        groups = self._aggregate(TRACES, query, pipeline)
-        return read_summaries(groups, by, percentiles=percentiles)
-
-    # Searches
-
-    def search_state(self) -> SearchState | None:
-        return self._search.state()
-
-    def prepare_search(self) -> SearchState | None:
-        return self._search.prepare()
-
-    def make_search(self, language: str | None) -> None:
-        self._search.make(language)
-
-    def fill_search(self, size: int) -> tuple[int, int]:
-        return self._search.fill(size)
-
-    def count_unindexed(self) -> int:
-        return self._search.count_unindexed()
-
-    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        return self._search.count(clauses, scope)
-
-    def list_found(self, page: FoundPage) -> Sequence[Row]:
-        return self._search.find(page)
+        pipeline = usage_pipeline({**filter_query(where), **NO_COPY}, by)
+        return read_summaries(self._aggregate(TRACES, pipeline), by)
 
     def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
-        collection, query = self.client.collections[_COLLECTIONS[kind]], Document()
-        while documents := self._find(collection, query, FIRST_STORED, size):
+        first_stored, query = Listing(COLLECTIONS_OF[kind], "_id", 1), Document()
+        while documents := self._find(first_stored, query, size):
             query = {"_id": {"$gt": documents[-1]["_id"]}}
             yield to_rows(documents)
 
     def _page(
         self,
-        collection: Collection,
         listing: Listing,
         owner: str,
         limit: int | None,
@@ -250,17 +208,16 @@ class MongoDBReads(MessageBackend):
 
         def page() -> list[Document]:
             query = listing.of(owner)
-            last = self._cursor(collection, listing, query, after)
+            last = self._cursor(listing, query, after)
             query = {**query, **(condition or {})}
             if last is not None:
                 query = listing.after(query, last)
-            return [] if limit == 0 else self._send(collection, query, listing, limit)
+            return [] if limit == 0 else self._send(listing, query, limit)
 
         return to_rows(self.client.run(page))
 
     def _cursor(
         self,
-        collection: Collection,
         listing: Listing,
         query: Document,
         after: str | None,
@@ -273,37 +230,28 @@ class MongoDBReads(MessageBackend):
         """
         if after is None:
             return None
-        last = collection.find_one(
-            {**query, **equal(id=after)}, listing.projection, session=session
+        query, collection = (
+            {**query, **equal(id=after)},
+            self.client.collections[listing.collection],
         )
+        last = collection.find_one(query, listing.projection, session=session)
         if last is None:
             raise NotFoundError(f"after={after!r} is no {listing.member}")
         return last
 
     def _find(
-        self,
-        collection: Collection,
-        query: Document,
-        listing: Listing | None = None,
-        limit: int | None = None,
-        offset: int = 0,
+        self, listing: Listing, query: Document, limit: int | None = None, offset: int = 0
     ) -> list[Document]:
-        """Return the documents of a query."""
-        find = partial(self._send, collection, query, listing, limit, offset)
-        return self.client.run(find)
+        """Return the documents of a query, in the order of a listing."""
+        return self.client.run(partial(self._send, listing, query, limit, offset))
 
     def _send(
-        self,
-        collection: Collection,
-        query: Document,
-        listing: Listing | None,
-        limit: int | None,
-        offset: int = 0,
+        self, listing: Listing, query: Document, limit: int | None, offset: int = 0
     ) -> list[Document]:
-        cursor = collection.find(
+        cursor = self.client.collections[listing.collection].find(
             query,
-            self._search.projection,
-            sort=None if listing is None else listing.sort,
+            self._projection,
+            sort=listing.sort,
             skip=min(offset, _MOST),
             limit=limit if limit is not None and limit < _MOST else 0,
             batch_size=min(limit or _DOCUMENTS_A_REPLY, _DOCUMENTS_A_REPLY),

@@ -6,11 +6,13 @@ The entry of a message is in its document, so that it is written and deleted wit
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pymongo import UpdateOne
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
+from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.message_store.searching import run_analysis
 from jazzmine.backends.mongodb import words
 from jazzmine.backends.mongodb.documents import (
@@ -37,7 +39,7 @@ def _all_searched_fields(texts: Sequence[Any], analyser: Analyser) -> list[Docum
     return [searched_fields(text, analyser) for text in texts]
 
 
-class MongoDBSearch:
+class MongoDBSearch(MessageBackend):
     """The hooks of a message store for searches.
 
     Args:
@@ -46,87 +48,82 @@ class MongoDBSearch:
     """
 
     def __init__(self, client: MongoDBClient, timeout: float) -> None:
-        self._client = client
+        self.client = client
         self._timeout = timeout
-        self.analyser: Analyser | None = None
-        #: The projection of what others than searches read.
-        self.projection: dict[str, int] | None = None
+        self._analyser: Analyser | None = None
+        # The projection of what others than searches read.
+        self._projection: dict[str, int] | None = None
         self._unindexed: int | None = None
 
-    def state(self) -> SearchState | None:
-        """Return how the index was made, or None; and follow it from now on."""
-        noted = self._client.noted("search")
-        self.analyser = None if noted is None else analyser_for(noted["language"])
-        self.projection = None if noted is None else HIDDEN
+    def search_state(self) -> SearchState | None:
+        noted = self.client.run(lambda: self.client.schema.noted("search"))
+        self._analyser = None if noted is None else analyser_for(noted["language"])
+        self._projection = None if noted is None else HIDDEN
         return None if noted is None else SearchState(noted["language"], noted["is_complete"])
 
-    def prepare(self) -> SearchState | None:
-        """Return the same, after indexing what was stored by processes that do not know of it."""
-        state = self.state()
+    def prepare_search(self) -> SearchState | None:
+        state = self.search_state()
         if state is not None and state.is_complete:
             while documents := self._pending(_PENDING_AT_ONCE):
                 if not self._index(documents):
                     break
         return state
 
-    def make(self, language: str | None) -> None:
-        """Make an index for a language, or remove the index."""
-        state = self.state()
+    def make_search(self, language: str | None) -> None:
+        state = self.search_state()
         if (state and state.language) == language:
             return
-        self._client.change_search(language, self._timeout)
+        self.client.change_search(language, self._timeout)
         self._unindexed = None
-        self.state()
+        self.search_state()
 
-    def fill(self, size: int) -> tuple[int, int]:
-        """Index some messages that are not yet; return how many, and about how many are left."""
-        state = self.state()
+    def fill_search(self, size: int) -> tuple[int, int]:
+        state = self.search_state()
         if state is None:
             return 0, 0
         if self._unindexed is None:
             self._unindexed = self.count_unindexed()
         documents = self._pending(size)
         if not documents:
-            self._client.complete_search(state.language)
+            complete = partial(self.client.schema.complete_search, state.language)
+            self.client.run(complete)
             return 0, 0
         indexed = self._index(documents)
         self._unindexed = max(1, self._unindexed - indexed)
         return indexed, self._unindexed
 
     def count_unindexed(self) -> int:
-        """Count the messages that are not indexed."""
-        assert self.analyser is not None
-        query, messages = words.pending(self.analyser.language), self._client.collections[MESSAGES]
-        return self._client.run(lambda: messages.count_documents(query))
+        assert self._analyser is not None
+        query, messages = words.pending(self._analyser.language), self.client.collections[MESSAGES]
+        return self.client.run(lambda: messages.count_documents(query))
 
     def _pending(self, size: int) -> list[Document]:
-        if self.analyser is None:
+        if self._analyser is None:
             return []
-        query, messages = words.pending(self.analyser.language), self._client.collections[MESSAGES]
+        query, messages = words.pending(self._analyser.language), self.client.collections[MESSAGES]
         fields = {"original_content": 1}
-        return self._client.run(
+        return self.client.run(
             lambda: messages.find(query, fields, limit=size, batch_size=size).to_list()
         )
 
     def _index(self, documents: Sequence[Document]) -> int:
         """Add the entries of messages whose text is still the same; return how many."""
-        assert self.analyser is not None
+        assert self._analyser is not None
         texts = [document.get("original_content") for document in documents]
         strings = [text for text in texts if isinstance(text, str)]
-        fields = run_analysis(strings, _all_searched_fields, texts, self.analyser)
+        fields = run_analysis(strings, _all_searched_fields, texts, self._analyser)
         updates = [
             UpdateOne(
                 {"_id": document["_id"], "original_content": {"$eq": text}}, {"$set": searched}
             )
             for document, text, searched in zip(documents, texts, fields, strict=True)
         ]
-        messages = self._client.collections[MESSAGES]
+        messages = self.client.collections[MESSAGES]
 
-        result = self._client.run(lambda: messages.bulk_write(updates, ordered=False))
+        result = self.client.run(lambda: messages.bulk_write(updates, ordered=False))
         return int(result.matched_count)
 
-    def count(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        """Count the messages of a scope, and those that have each clause."""
+    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         searched = words.scope_query(scope, self._conversations(scope))
         total = self._count(searched, MOST_MESSAGES_COUNTED)
         counts = [
@@ -136,31 +133,30 @@ class MongoDBSearch:
         return total, counts
 
     def _count(self, query: Document, limit: int) -> int:
-        messages = self._client.collections[MESSAGES]
-        return self._client.run(lambda: messages.count_documents(query, limit=limit))
+        messages = self.client.collections[MESSAGES]
+        return self.client.run(lambda: messages.count_documents(query, limit=limit))
 
-    def find(self, page: FoundPage) -> Sequence[Row]:
-        """Return the ids and entries of messages, newest first."""
+    def list_found(self, page: FoundPage) -> Sequence[Row]:
         clauses, every, without, scope, limit, after = page
         within = self._conversations(scope)
         searched = words.scope_query(scope, within)
         query = words.found_query(clauses, every, without, searched)
-        messages, listing = self._client.collections[MESSAGES], words.FOUND
+        messages, listing = self.client.collections[MESSAGES], words.FOUND
         if after is not None:
             place: dict[str, Any] = {**equal(id=after), **words.owner_query(scope, within)}
-            last = self._client.run(lambda: messages.find_one(place, listing.projection))
+            last = self.client.run(lambda: messages.find_one(place, listing.projection))
             if last is None:
                 raise NotFoundError(f"after={after!r} is no {listing.member}")
             query = listing.after(query, last)
         fields = {"id": 1, "search_entry": 1}
-        documents = self._client.run(
+        documents = self.client.run(
             lambda: messages.find(query, fields, sort=listing.sort, limit=limit).to_list()
         )
         return [(id_of(document), document.get("search_entry") or "") for document in documents]
 
     def _conversations(self, scope: SearchScope) -> list[str] | None:
-        query, stored = words.conversations_query(scope), self._client.collections[CONVERSATIONS]
+        query, stored = words.conversations_query(scope), self.client.collections[CONVERSATIONS]
         if not query:
             return None
-        documents = self._client.run(lambda: stored.find(query, {"id": 1}).to_list())
+        documents = self.client.run(lambda: stored.find(query, {"id": 1}).to_list())
         return list(map(id_of, documents))

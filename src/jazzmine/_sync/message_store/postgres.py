@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Callable, Mapping, Sequence
+from collections.abc import Iterator, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jazzmine._sync.clients.postgres import new_client
@@ -22,11 +23,11 @@ from jazzmine.backends.postgres.rows import (
     append_parameters,
     are_finite,
     filter_parameters,
-    message_values,
     page_of,
     pruned_parameter,
     rewrite_parameters,
     row_limit,
+    row_values,
     store_parameters,
     stored_rows,
     summaries,
@@ -101,10 +102,6 @@ class PostgresBackend(MessageBackend):
         self._filled = ""
         self._unindexed: int | None = None
 
-    def after_fork(self) -> None:
-        """Replace the pool in a forked process."""
-        self._client.after_fork()
-
     def open(self) -> None:
         """Bring the schema up to date, and connect."""
         self._client.open()
@@ -130,23 +127,8 @@ class PostgresBackend(MessageBackend):
 
     def store(self, turn: Turn) -> None:
         conversation, messages, trace = turn
-        if conversation is None and trace is None and len(messages) == 1:
-            (message,) = messages
-            if self._analyser is None:
-                values = message_values(message, None)
-            else:
-                values = built(message_values, message, messages, self._analyser)
-            if not self._client.run(sql.STORE_MESSAGE, values):
-                raise IntegrityError(
-                    f"message {message.record.id!r} is stored in another conversation than"
-                    f" {message.record.conversation_id!r}; nothing was written"
-                )
-            return
         conversations = () if conversation is None else (conversation,)
-        traces = () if trace is None else (trace,)
-        # Of two messages with one id, the later one is stored.
-        distinct = list({message.record.id: message for message in messages}.values())
-        self.store_many(conversations, distinct, traces)
+        self.store_many(conversations, messages, () if trace is None else (trace,))
 
     def store_many(
         self,
@@ -154,29 +136,20 @@ class PostgresBackend(MessageBackend):
         messages: Sequence[Snapshot[Message]],
         traces: Sequence[Snapshot[TurnTrace]],
     ) -> None:
-        given: Mapping[str, Sequence[Snapshot[Any]]] = {
-            "conversations": conversations,
-            "messages": messages,
-            "turn_traces": traces,
-        }
-        records: Mapping[str, Sequence[Snapshot[Any]]]
-        records = {table: each for table, each in given.items() if each}
-        if sum(map(len, records.values())) == 1:
-            self._store_one(records, messages)
-        elif records:
+        records: dict[str, Sequence[Snapshot[Any]]]
+        records = {"conversations": conversations, "messages": messages, "turn_traces": traces}
+        if len(conversations) + len(messages) + len(traces) == 1:
+            ((table, one),) = ((table, each[0]) for table, each in records.items() if each)
+            self._store_one(table, one, messages)
+        else:
             parameters = built(store_parameters, records, messages, self._analyser)
-            # Policies of row-level security see what statements before have stored.
-            first, *rest = ((sql.STORE[table], parameters) for table in records)
-            self._client.run(*first, then=rest)
+            self._client.run(sql.STORE, parameters)
 
     def _store_one(
-        self,
-        records: Mapping[str, Sequence[Snapshot[Any]]],
-        messages: Sequence[Snapshot[Message]],
+        self, table: str, snapshot: Snapshot[Any], messages: Sequence[Snapshot[Message]]
     ) -> None:
-        parameters = built(store_parameters, records, messages, self._analyser)
-        ((table, (snapshot,)),) = records.items()
-        if not self._client.run(sql.STORE_ONE[table], parameters):
+        values = built(partial(row_values, table), snapshot, messages, self._analyser)
+        if not self._client.run(sql.STORE_ONE[table], values):
             record, reason = snapshot.record, sql.REFUSALS[table]
             owner = record.agent_id if table == "conversations" else record.conversation_id
             raise IntegrityError(f"{record.id!r} {reason} {owner!r}; nothing was written")
@@ -231,9 +204,8 @@ class PostgresBackend(MessageBackend):
 
     def append(self, given: Append) -> int | Refusal:
         parameters = built(append_parameters, given, given.messages, self._analyser)
-        then = [(sql.TRACE_APPENDED, parameters)] if given.trace is not None else []
         while True:
-            rows = self._client.run(sql.APPEND, parameters, then=then)
+            rows = self._client.run(sql.APPEND, parameters)
             is_fine, last_timestamp, is_known, newest, count, is_replaced = rows[0]
             if is_fine:
                 return int(last_timestamp)

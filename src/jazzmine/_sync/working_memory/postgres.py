@@ -25,7 +25,7 @@ from jazzmine.backends.postgres.schema import MEMORY_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresMemoryConfig
 from jazzmine.deadline import Deadline, milliseconds
-from jazzmine.errors import JazzmineError
+from jazzmine.errors import IntegrityError, JazzmineError
 
 if TYPE_CHECKING:
     from jazzmine._sync.clients.postgres.client import PostgresClient
@@ -34,6 +34,7 @@ __all__ = ["PostgresBackend", "PostgresWorkingMemoryStore"]
 
 # How often a store sweeps what has expired, at most, in s.
 _SWEEPING = 60.0
+_ATTEMPTS_TO_CREATE = 4
 
 
 class PostgresWorkingMemoryStore(WorkingMemoryStore):
@@ -58,9 +59,6 @@ class PostgresBackend(WorkingMemoryBackend):
         self._client = client
         self._ttl = milliseconds(config.ttl_seconds)
         self._ttl_in_block = milliseconds(max(config.ttl_seconds, config.lease_seconds))
-        self._start()
-
-    def _start(self) -> None:
         self._background_tasks = BackgroundTasks()
         self._next_sweep = Deadline(_SWEEPING * random.random())
 
@@ -73,10 +71,6 @@ class PostgresBackend(WorkingMemoryBackend):
 
     def pending(self) -> list[str]:
         return self._client.pending()
-
-    def after_fork(self) -> None:
-        self._client.after_fork()
-        self._start()
 
     def ping(self) -> None:
         self._client.run("SELECT 1")
@@ -104,6 +98,16 @@ class PostgresBackend(WorkingMemoryBackend):
         }
         statement = sql.DELETE if data is None else sql.WRITE if save.read_mark else sql.CREATE
         rows = self._rows(statement, parameters, deadline)
+        for _ in range(_ATTEMPTS_TO_CREATE):
+            if rows or statement is not sql.CREATE:
+                break
+            # Another call has made or deleted it meanwhile, or it is there, and a policy hides it.
+            rows = self._rows(statement, parameters, deadline)
+        else:
+            raise IntegrityError(
+                f"the id {save.conversation_id!r} is that of a working memory that this role does"
+                " not see; nothing was written"
+            )
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self._background_tasks.start(self._sweep)

@@ -17,7 +17,7 @@ https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias, get_args
 from uuid import UUID
 
@@ -26,12 +26,10 @@ from jazzmine.records.base import Record, Snapshot
 from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT, MIN_INT
 from jazzmine.search.analyser import Analyser, terms_of
 
 __all__ = [
-    "FREE_FORM",
     "HIDDEN",
     "TOUCHED",
     "Document",
@@ -55,6 +53,9 @@ Document: TypeAlias = dict[str, Any]
 # document, the server aborts one.
 # https://www.mongodb.com/docs/manual/core/transactions-production-consideration/
 TOUCHED = "touched"
+
+# Version 1.2 left this field in conversations whose log was changed.
+_LOG_LOCK = "log_lock"
 
 # The entry of a message in the index of words, if the store has one: see words.
 _SEARCHED = ("search_entry", "search_terms", "search_language")
@@ -80,29 +81,10 @@ _MARKED = ("$", _PREFIX)
 # What the records' classes say
 
 
-def _is_free_form(annotation: Any) -> bool:
-    return "typing.Any" in repr(annotation)
-
-
 def _nested(annotation: Any) -> type[Record] | None:
     """Return the class of the records in a list, or None."""
     [element, *_] = get_args(annotation) or [None]
     return element if isinstance(element, type) and issubclass(element, Record) else None
-
-
-def _free_form(kind: type[Record]) -> list[str]:
-    return [name for name, field in kind.model_fields.items() if _is_free_form(field.annotation)]
-
-
-def _sections() -> Iterator[tuple[str, list[str]]]:
-    for name, field in TurnTrace.model_fields.items():
-        nested = _nested(field.annotation)
-        if nested is not None and (names := _free_form(nested)):
-            yield name, names
-
-
-#: The free-form fields of a trace; those of the records in each of its lists, by the list's name.
-FREE_FORM: dict[str, list[str]] = dict(_sections())
 
 
 def stored_fields(collection: str, kind: type[Record]) -> Iterator[str]:
@@ -128,11 +110,11 @@ def document_of(snapshot: Snapshot[Any], analyser: Analyser | None = None) -> Do
     """
     record = snapshot.record
     document: Document = record.__pydantic_serializer__.to_python(record, mode="json")
-    if document["metadata"]:
-        document["metadata"] = escaped(document["metadata"])
     if "message_id" in document:
-        _change_free_form(document, escaped)
-    elif document.get("is_flagged") is False:
+        document = escaped(document)
+    elif document["metadata"]:
+        document["metadata"] = escaped(document["metadata"])
+    if document.get("is_flagged") is False:
         del document["is_flagged"]
     if analyser is not None:
         document.update(searched_fields(document["original_content"], analyser))
@@ -173,13 +155,14 @@ def to_row(document: Document) -> Row:
     """Return the row of a stored document, which becomes its body."""
     del document["_id"]
     document.pop(TOUCHED, None)
+    document.pop(_LOG_LOCK, None)
     if "search_language" in document:
         for name in _SEARCHED:
             document.pop(name, None)
-    if document.get("metadata"):
-        document["metadata"] = unescaped(document["metadata"])
     if "message_id" in document:
-        _change_free_form(document, unescaped)
+        document = unescaped(document)
+    elif document.get("metadata"):
+        document["metadata"] = unescaped(document["metadata"])
     return id_of(document), document
 
 
@@ -202,18 +185,8 @@ def time_of(document: Document) -> int:
 # Free-form data
 
 
-def _change_free_form(trace: Document, change: Callable[[Any], Any]) -> None:
-    """Change what the records in a trace's lists hold as free-form data."""
-    for section, names in FREE_FORM.items():
-        elements = trace.get(section)
-        for element in elements if isinstance(elements, list) else ():
-            for name in names:
-                if isinstance(element, dict) and element.get(name):
-                    element[name] = change(element[name])
-
-
 def escaped(value: Any) -> Any:
-    """Return free-form data with prefixes before names that begin with a dollar."""
+    """Return data with prefixes before names that begin with a dollar, which no field does."""
     if isinstance(value, dict):
         return {
             _PREFIX + name if name.startswith(_MARKED) else name: escaped(item)
@@ -225,7 +198,7 @@ def escaped(value: Any) -> Any:
 
 
 def unescaped(value: Any) -> Any:
-    """Return free-form data without these prefixes."""
+    """Return data without these prefixes."""
     if isinstance(value, dict):
         return {_unprefixed(name): unescaped(item) for name, item in value.items()}
     if isinstance(value, list):

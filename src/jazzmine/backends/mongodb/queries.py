@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jazzmine.backends.mongodb.documents import TOUCHED, Document
+from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
 from jazzmine.records.base import FlaggedShown
 from jazzmine.records.context_window import CALLERS
 
@@ -16,7 +17,6 @@ __all__ = [
     "CONVERSATIONS_BY",
     "CONVERSATIONS_OF_AGENT",
     "CONVERSATIONS_OF_USER",
-    "FIRST_STORED",
     "MESSAGES_BY",
     "MESSAGES_OF_CONVERSATION",
     "MESSAGES_OF_USER",
@@ -110,8 +110,9 @@ def missing_owners(field: str, owners: str) -> list[Document]:
 
 @dataclass(frozen=True)
 class Listing:
-    """Documents sorted by a field, then by the order in which they were first stored."""
+    """Documents of a collection by a field, then by the order in which they were first stored."""
 
+    collection: str
     field: str
     direction: int
     owner: str = ""
@@ -159,19 +160,22 @@ class Listing:
         ]
 
 
-ALL_CONVERSATIONS = Listing("last_updated_at", -1, member="conversation")
-OLDEST_CONVERSATIONS = Listing("last_updated_at", 1)
-FIRST_STORED = Listing("_id", 1)
-CONVERSATIONS_OF_USER = Listing("last_updated_at", -1, "user_id", "conversation of this user")
-CONVERSATIONS_OF_AGENT = Listing("last_updated_at", -1, "agent_id", "conversation of this agent")
-MESSAGES_OF_CONVERSATION = Listing(
-    "timestamp", 1, "conversation_id", "message of this conversation"
+ALL_CONVERSATIONS = Listing(CONVERSATIONS, "last_updated_at", -1, member="conversation")
+OLDEST_CONVERSATIONS = Listing(CONVERSATIONS, "last_updated_at", 1)
+CONVERSATIONS_OF_USER = replace(
+    ALL_CONVERSATIONS, owner="user_id", member="conversation of this user"
 )
-MESSAGES_OF_USER = Listing("timestamp", 1, "user_id", "message of this user")
-NEWEST_MESSAGES = Listing("timestamp", -1, "conversation_id", "message of this conversation")
-TRACES_OF_CONVERSATION = Listing("turn_number", 1, "conversation_id")
-TRACES_OF_AGENT = Listing("started_at_ms", -1, "agent_id")
-TRACES_FOUND = Listing("started_at_ms", -1, member="trace")
+CONVERSATIONS_OF_AGENT = replace(
+    ALL_CONVERSATIONS, owner="agent_id", member="conversation of this agent"
+)
+MESSAGES_OF_CONVERSATION = Listing(
+    MESSAGES, "timestamp", 1, "conversation_id", "message of this conversation"
+)
+MESSAGES_OF_USER = Listing(MESSAGES, "timestamp", 1, "user_id", "message of this user")
+NEWEST_MESSAGES = replace(MESSAGES_OF_CONVERSATION, direction=-1)
+TRACES_OF_CONVERSATION = Listing(TRACES, "turn_number", 1, "conversation_id")
+TRACES_OF_AGENT = Listing(TRACES, "started_at_ms", -1, "agent_id")
+TRACES_FOUND = Listing(TRACES, "started_at_ms", -1, member="trace")
 
 # Those of an owner, by the field that holds the owner's id.
 CONVERSATIONS_BY: dict[str | None, Listing] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jazzmine.backends.mongodb.documents import FREE_FORM, Document, escaped
+from jazzmine.backends.mongodb.documents import Document, escaped
 from jazzmine.backends.mongodb.queries import equal
 from jazzmine.records.usage import TraceFilter
 
@@ -35,7 +35,7 @@ def filter_query(where: TraceFilter) -> Document:
     for name, field in _EQUAL:
         value = getattr(where, name)
         if value is not None:
-            query.update({field: {"$eq": value}} if name == "intent" else equal(**{field: value}))
+            query.update(equal(**{field: value}))
     for name, field, operator in _BOUNDS:
         value = getattr(where, name)
         if value is not None:
@@ -47,23 +47,18 @@ def filter_query(where: TraceFilter) -> Document:
         wanted = getattr(where, name)
         if wanted is not None:
             query.update(_some_element(section, wanted))
-            if not all(_is_simple(section, field, value) for field, value in wanted.items()):
-                exact.append(_some_element_exactly(section, wanted))
+            exact.append(_some_element_exactly(section, wanted))
     if exact:
         query["$expr"] = {"$and": exact}
     return query
 
 
-def _is_simple(section: str, field: str, value: Any) -> bool:
-    # In a field with values of any type `{"$eq": 1}` also matches `[1, 2]`.
-    return field not in FREE_FORM.get(section, ()) and not isinstance(value, (dict, list))
-
-
 def _some_element(section: str, wanted: dict[str, Any]) -> Document:
+    """Build a quick condition, which also holds where `{"$eq": 1}` matches `[1, 2]`."""
     simple = {
         field: {"$eq": value}
         for field, value in wanted.items()
-        if _is_simple(section, field, value)
+        if not isinstance(value, (dict, list))
     }
     if not simple:
         return {f"{section}.0": {"$exists": True}}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import date, timedelta
-from itertools import groupby
 from typing import Any
 
 from jazzmine.backends.mongodb.documents import Document
@@ -46,25 +45,14 @@ _SUMS = (
 )
 
 
-def usage_pipeline(query: Document, by: UsageKey, *, percentiles: bool) -> list[Document]:
-    """Build the pipeline that sums up the traces that match a query.
-
-    Args:
-        percentiles: whether the server has `$percentile` (7.0). Otherwise a group is returned
-            in parts, one for each latency, ascending, from which percentiles are counted.
-    """
+def usage_pipeline(query: Document, by: UsageKey) -> list[Document]:
+    """Build the pipeline that sums up the traces that match a query."""
     rows = _calls() if by == "model" else _turns(_KEYS[by])
-    sums: Document = {name: {"$sum": f"${name}"} for name in _SUMS}
-    sums["count"] = {"$sum": 1}
-    if not percentiles:
-        group = {"_id": {"key": "$key", "latency_ms": "$latency_ms"}, **sums}
-        order = {"$sort": {"_id.key": 1, "_id.latency_ms": 1}}
-        return [{"$match": query}, *rows, {"$group": group}, order]
     ranks = {"input": "$latency_ms", "p": [0.5, 0.95], "method": "approximate"}
-    group = {
+    group: Document = {
         "_id": "$key",
-        **sums,
-        "latencies_ms": {"$sum": "$latency_ms"},
+        **{name: {"$sum": f"${name}"} for name in _SUMS},
+        "mean_latency_ms": {"$avg": "$latency_ms"},
         "max_latency_ms": {"$max": "$latency_ms"},
         "percentiles": {"$percentile": ranks},
     }
@@ -131,12 +119,8 @@ def _calls() -> list[Document]:
     ]
 
 
-def read_summaries(
-    groups: Iterable[Document], by: UsageKey, *, percentiles: bool
-) -> list[UsageSummary]:
+def read_summaries(groups: Iterable[Document], by: UsageKey) -> list[UsageSummary]:
     """Return the summaries of a pipeline's result, by descending tokens, then by key."""
-    if not percentiles:
-        groups = (_joined(list(parts)) for _, parts in groupby(groups, _group_key))
     summaries = [_summary(group, by) for group in groups]
     return sorted(summaries, key=lambda summary: (-summary.total_tokens, summary.key))
 
@@ -146,35 +130,9 @@ def _summary(group: Document, by: UsageKey) -> UsageSummary:
     key = group["_id"]
     return UsageSummary(
         key=(_EPOCH + timedelta(days=int(key))).isoformat() if by == "day" else key,
-        mean_latency_ms=group["latencies_ms"] / group["count"],
+        mean_latency_ms=group["mean_latency_ms"],
         p50_latency_ms=round(p50),
         p95_latency_ms=round(p95),
         max_latency_ms=group["max_latency_ms"],
         **{name: group[name] for name in _SUMS},
     )
-
-
-def _group_key(part: Document) -> Any:
-    return part["_id"]["key"]
-
-
-def _joined(parts: list[Document]) -> Document:
-    """Return the sum of the parts of one group, which are sorted by ascending latency."""
-    joined: Document = {name: sum(part[name] for part in parts) for name in (*_SUMS, "count")}
-    latencies = [(part["_id"]["latency_ms"], part["count"]) for part in parts]
-    return {
-        **joined,
-        "_id": _group_key(parts[0]),
-        "latencies_ms": sum(latency * count for latency, count in latencies),
-        "max_latency_ms": latencies[-1][0],
-        "percentiles": [_nearest_rank(latencies, joined["count"], p) for p in (50, 95)],
-    }
-
-
-def _nearest_rank(latencies: list[tuple[int, int]], total: int, percent: int) -> int:
-    rank, percentile = -(-percent * total // 100), 0
-    for latency, count in latencies:
-        if rank > 0:
-            percentile = latency
-        rank -= count
-    return percentile

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jazzmine.backends.mongodb.documents import Document
-from jazzmine.backends.mongodb.indexes import Index
+from jazzmine.backends.mongodb.indexes import MESSAGES, Index
 from jazzmine.backends.mongodb.queries import Listing, equal
 from jazzmine.search.query import Clause, SearchScope, Term
 
@@ -32,7 +32,7 @@ SEARCH_INDEXES: tuple[Index, ...] = (
     Index((("search_language", 1),)),
 )
 
-FOUND = Listing("timestamp", -1, member="message that is searched")
+FOUND = Listing(MESSAGES, "timestamp", -1, member="message that is searched")
 
 _LAST_CHARACTER = "\U0010ffff"  # no word has it
 

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from jazzmine.backends.columns import MESSAGES
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES
 from jazzmine.backends.postgres.text import (
     from_json_text,
     from_text,
@@ -32,11 +32,11 @@ __all__ = [
     "append_parameters",
     "are_finite",
     "filter_parameters",
-    "message_values",
     "page_of",
     "pruned_parameter",
     "rewrite_parameters",
     "row_limit",
+    "row_values",
     "store_parameters",
     "stored_rows",
     "summaries",
@@ -52,32 +52,34 @@ _MAX_PARAMETER = 2**30 - 64
 # Records as parameters
 
 _messages = TypeAdapter(list[Message]).serializer
-_MESSAGE_TYPES = MESSAGES.types
-
-
-def message_values(message: Snapshot[Message], analyser: Analyser | None) -> dict[str, object]:
-    """Return the parameters of `STORE_MESSAGE`, one for each column.
-
-    Args:
-        message: the message.
-        analyser: that of the index of words; None without an index.
-    """
-    values: dict[str, object] = dict(message.record.__dict__)
-    for name, kind in _MESSAGE_TYPES.items():
-        value = values[name]
-        if kind == "text":
-            values[name] = to_text(value.value if isinstance(value, Enum) else value)  # type: ignore[arg-type]
-        elif kind == "jsonb" and value is not None:
-            values[name] = to_json_text(to_json(value), depth=0) if value else _EMPTY[type(value)]
-    values["entry"] = None if analyser is None else entry_of(message.record, analyser)
-    return values
-
-
+_TYPES = {
+    table.name: tuple(table.types.items()) for table in (CONVERSATIONS, MESSAGES, TURN_TRACES)
+}
 _EMPTY: dict[type, str] = {list: "[]", dict: "{}"}
 
 
+def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -> dict[str, object]:
+    """Return the parameters of a statement of `STORE_ONE`, one for each column.
+
+    Args:
+        table: the name of the record's table.
+        snapshot: the record.
+        analyser: that of the index of words; None without an index.
+    """
+    values: dict[str, object] = dict(snapshot.record.__dict__)
+    for name, kind in _TYPES[table]:
+        value: Any = values[name]
+        if kind == "text":
+            values[name] = to_text(value.value if isinstance(value, Enum) else value)
+        elif kind == "jsonb" and value is not None:
+            values[name] = to_json_text(to_json(value), depth=0) if value else _EMPTY[type(value)]
+    if table == "messages":
+        values["entry"] = None if analyser is None else entry_of(snapshot.record, analyser)
+    return values
+
+
 def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str:
-    """Return the parameter for messages whose ids differ; see `message_values`."""
+    """Return the parameter for messages whose ids differ; see `row_values`."""
     if analyser is not None:
         return _array(with_entry(_message_json(each), each.record, analyser) for each in messages)
     records = [message.record for message in messages]
@@ -93,20 +95,25 @@ def whole_json(record: Snapshot[Any]) -> str:
 def store_parameters(
     records: Mapping[str, Sequence[Snapshot[Any]]], analyser: Analyser | None
 ) -> dict[str, object]:
-    """Return the parameters of a statement of `STORE`, by the names of the tables.
+    """Return the parameters of records, by the names of their tables.
 
     Args:
-        records: those of each table, at least one.
+        records: those of each table; None if there are none.
         analyser: that of the index of words; None without an index.
     """
-    return {
-        name: messages_json(each, analyser) if name == "messages" else _array(map(whole_json, each))
-        for name, each in records.items()
-    }
+    parameters: dict[str, object] = {}
+    for name, each in records.items():
+        if not each:
+            parameters[name] = None
+        elif name == "messages":
+            parameters[name] = messages_json(each, analyser)
+        else:
+            parameters[name] = _array(map(whole_json, each))
+    return parameters
 
 
 def append_parameters(given: Append, analyser: Analyser | None) -> dict[str, object]:
-    """Return the parameters of `APPEND`, and of `TRACE_APPENDED`."""
+    """Return the parameters of `APPEND`."""
     conversation_id, messages, expected_last, trace, replace_after = given
     records = [message.record for message in messages]
     return {

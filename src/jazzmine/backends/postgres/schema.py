@@ -225,7 +225,7 @@ MESSAGE_TABLES = Component(
     "jazzmine_migrations",
     # Locking a row requires the right to update.
     {"conversations": _ALL, "messages": _ALL, "turn_traces": _ALL},
-    ("begin_append", "erase", "fork", "index", "pop", "prune", "refuse", "rewind"),
+    ("append", "erase", "fork", "index", "pop", "prune", "rewind", "store"),
     lagging=f"WITH {_MESSAGE_NUMBERS} {_LAGGING}",
     has_messages=True,
 )

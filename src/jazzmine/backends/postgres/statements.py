@@ -1,9 +1,9 @@
 """The statements of the store, by name; `$schema` stands for the schema of the tables.
 
-A write is one statement: records are passed as JSON, a message that is stored alone as typed
-columns. A read returns the id of each record and the record as JSON. A statement for a page
-contains an upper bound of its size: without it, the server plans for a tenth of all rows, or plans
-each call anew.
+A write is one statement: a record that is stored alone is passed as typed columns, several as JSON.
+A read returns the id of each record and the record as JSON. A statement for a page contains an
+upper bound of its size: without it, the server plans for a tenth of all rows, or plans each call
+anew.
 """
 
 from __future__ import annotations
@@ -40,11 +40,9 @@ __all__ = [
     "REWIND",
     "REWRITE",
     "STORE",
-    "STORE_MESSAGE",
     "STORE_ONE",
     "TRACE",
     "TRACES_OF_CONVERSATION",
-    "TRACE_APPENDED",
     "TRACE_OF_MESSAGE",
     "VERSIONS",
     "as_json",
@@ -78,73 +76,40 @@ _REPLACED = {
     "turn_traces": """,
     seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END""",
 }
+# A trace whose message is not stored is refused by its foreign key.
+_CONDITIONS = {
+    "turn_traces": """ WHERE NOT EXISTS (
+    SELECT FROM $schema.messages
+    WHERE id = %(message_id)s::text AND conversation_id <> %(conversation_id)s::text)""",
+}
 
 
-def _upsert(table: Table, rows: str) -> str:
-    """Return the statement that stores rows, given as VALUES or SELECT, by their key."""
-    entry = ", entry" if table is MESSAGES else ""
-    key = _KEYS[table.name]
+def _store_one(table: Table) -> str:
+    key, entry = _KEYS[table.name], {"entry": "text"} if table is MESSAGES else {}
+    values = (f"%({name})s::{kind}" for name, kind in {**table.types, **entry}.items())
     return f"""
-INSERT INTO {table.qualified} AS stored ({table.columns}{entry}) {rows}
-ON CONFLICT ({key}) DO UPDATE SET {table.replacements(key)}{_REPLACED[table.name]}"""
+INSERT INTO {table.qualified} AS stored ({", ".join([table.columns, *entry])})
+SELECT {", ".join(values)}{_CONDITIONS.get(table.name, "")}
+ON CONFLICT ({key}) DO UPDATE SET {table.replacements(key)}{_REPLACED[table.name]}
+RETURNING true"""
 
 
-# No row: the message is stored in another conversation.
-STORE_MESSAGE = (
-    _upsert(
-        MESSAGES,
-        "VALUES ({})".format(
-            ", ".join(
-                f"%({name})s::{kind}" for name, kind in {**MESSAGES.types, "entry": "text"}.items()
-            )
-        ),
-    )
-    + " RETURNING true"
-)
+# No row: it would move to another conversation, or its message is in another.
+STORE_ONE = {table.name: _store_one(table) for table in _TABLES_OF.values()}
+REFUSALS = {
+    "conversations": "is stored already, and hidden by a policy: it names agent",
+    "messages": "is stored in another conversation than",
+    "turn_traces": "is of a message that is not in conversation",
+}
+
+STORE = """
+SELECT $schema.jazzmine_store(%(conversations)s::json, %(messages)s::json, %(turn_traces)s::json)"""
 
 
 def _given(table: Table) -> str:
     """Return the rows of the parameter with the name of a table."""
     entry = ", entry text" if table is MESSAGES else ""
     return f"json_to_recordset(%({table.name})s::json) AS given ({table.definitions}{entry})"
-
-
-def _selected(table: Table) -> str:
-    entry = ", entry" if table is MESSAGES else ""
-    return f"SELECT {table.values}{entry} FROM {_given(table)}"
-
-
-# Why a record is not stored: it would move to another conversation, or its message is in another.
-REFUSALS = {
-    "conversations": "is stored already, and hidden by a policy: it names agent",
-    "messages": "is stored in another conversation than",
-    "turn_traces": "is of a message that is not in conversation",
-}
-# A trace whose message is not stored is refused by its foreign key.
-_OF_ITS_CONVERSATION = """ WHERE NOT EXISTS (
-    SELECT FROM $schema.messages
-    WHERE id = given.message_id AND conversation_id <> given.conversation_id)"""
-
-
-def _store_one(table: Table, condition: str = "") -> str:
-    return f"{_upsert(table, _selected(table) + condition)} RETURNING stored.id"
-
-
-def _store(table: Table, condition: str = "") -> str:
-    owner = "agent_id" if table is CONVERSATIONS else "conversation_id"
-    return f"""
-WITH stored_rows AS ({_store_one(table, condition)})
-SELECT CASE WHEN (SELECT count(*) FROM stored_rows) < json_array_length(%({table.name})s::json) THEN
-    $schema.jazzmine_refuse((
-        SELECT quote_literal(id) || ' {REFUSALS[table.name]} ' || quote_literal({owner})
-        FROM json_to_recordset(%({table.name})s::json) AS given (id text, {owner} text)
-        WHERE id NOT IN (SELECT id FROM stored_rows) LIMIT 1)) END"""
-
-
-_CONDITIONS = ((CONVERSATIONS, ""), (MESSAGES, ""), (TURN_TRACES, _OF_ITS_CONVERSATION))
-# Of one record: no row if it is refused. Of several: all of them are stored, or it is an error.
-STORE_ONE = {table.name: _store_one(table, condition) for table, condition in _CONDITIONS}
-STORE = {table.name: _store(table, condition) for table, condition in _CONDITIONS}
 
 
 FLAG_MESSAGE = """
@@ -181,26 +146,10 @@ RETURNING stored.id"""
 # Each record is stored only in place of the version that was read; returns the ids of those.
 REWRITE = {kind: _rewrite(table) for kind, table in _TABLES_OF.items()}
 
-APPEND = f"""
-WITH begun AS MATERIALIZED (
-    SELECT * FROM $schema.jazzmine_begin_append(%(owner)s::text, %(ids)s::text[],
-        %(latest)s::bigint, %(is_any)s::boolean, %(expected_last)s::text, %(is_replacing)s::boolean,
-        %(last_kept)s::text)
-), stored_messages AS (
-    INSERT INTO {MESSAGES.qualified} ({MESSAGES.columns}, entry)
-    SELECT {MESSAGES.values.replace(" timestamp,", " greatest(timestamp, last_timestamp),")}, entry
-    FROM begun CROSS JOIN {_given(MESSAGES)} WHERE begun.is_fine
-)
-SELECT * FROM begun"""
-# Only if the statement before, in the same transaction, has stored its message.
-TRACE_APPENDED = _store_one(
-    TURN_TRACES,
-    """ WHERE EXISTS (
-    SELECT FROM $schema.messages
-    WHERE id = given.message_id AND xmin::text = (txid_current() % 4294967296)::text)""",
-)
-
-
+APPEND = """
+SELECT * FROM $schema.jazzmine_append(%(owner)s::text, %(ids)s::text[], %(messages)s::json,
+    %(latest)s::bigint, %(is_any)s::boolean, %(expected_last)s::text, %(is_replacing)s::boolean,
+    %(last_kept)s::text, %(turn_traces)s::json)"""
 POP = "SELECT $schema.jazzmine_pop(%(owner)s::text, %(id)s::text, %(version)s::text)"
 REWIND = "SELECT $schema.jazzmine_rewind(%(owner)s::text, %(after)s::text)"
 FORK = """

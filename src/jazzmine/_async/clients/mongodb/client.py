@@ -45,9 +45,6 @@ _LEAST_SECONDS = 0.001  # to the driver, 0 means no deadline
 _SECONDS_UNTIL_REFUSED = 0.4
 _SECONDS_TO_ABORT = 0.4
 
-# https://www.mongodb.com/docs/manual/reference/operator/aggregation/percentile/ (MongoDB 7.0)
-_WIRE_VERSION_WITH_PERCENTILE = 21
-
 
 class MongoDBClient:
     """A client of PyMongo, and the collections of a store.
@@ -70,11 +67,8 @@ class MongoDBClient:
         fields: Sequence[str],
     ) -> None:
         self._config = config
-        self._indexes = indexes
-        self._fields = fields
         self._names = server_names(config.uri, config.url_options())
         self.has_transactions = False
-        self.has_percentiles = False
         client = None
         with suppress(InvalidURI, ConfigurationError, ValueError, TypeError):
             options = client_options(config.uri, config.timeout)
@@ -82,12 +76,14 @@ class MongoDBClient:
         if client is None:
             raise invalid_address()
         codec = client.codec_options.with_options(**LENIENT)
-        self._database = client.get_database(
+        database = client.get_database(
             config.db, codec, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
         )
         self._client = client
+        #: Its methods are called by `run`.
+        self.schema = Schema(client, database, indexes, fields)
         #: The collections of the store by their names.
-        self.collections: dict[str, Collection] = {name: self._database[name] for name in indexes}
+        self.collections: dict[str, Collection] = {name: database[name] for name in indexes}
         # Of two transactions that write to one document, the server aborts one. So those of this
         # process that would conflict wait for each other here.
         self._transactions: KeyedLocks[object] = KeyedLocks()
@@ -105,11 +101,10 @@ class MongoDBClient:
             StoreUnavailableError: the server did not answer in time, or refuses connections.
         """
         await self.connect()
-        schema = self._schema()
-        missing = await self.run(schema.missing)
+        missing = await self.run(self.schema.missing)
         if missing:
             deadline = Deadline(self._config.migration_timeout)
-            await self._run(deadline, lambda: schema.create(missing))
+            await self._run(deadline, lambda: self.schema.create(missing))
             begin_call()
 
     async def connect(self) -> dict[str, Any]:
@@ -117,7 +112,6 @@ class MongoDBClient:
         hello = await self._first_answer()
         # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
         self.has_transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
-        self.has_percentiles = hello["maxWireVersion"] >= _WIRE_VERSION_WITH_PERCENTILE
         return hello
 
     async def _first_answer(self) -> dict[str, Any]:
@@ -139,11 +133,7 @@ class MongoDBClient:
         Raises:
             ConfigurationError: as in `open`.
         """
-        return (await self.run(self._schema().missing)).steps()
-
-    async def noted(self, name: str) -> dict[str, Any] | None:
-        """Return what is noted of the schema under a name, or None."""
-        return await self.run(lambda: self._schema().noted(name))
+        return (await self.run(self.schema.missing)).steps()
 
     async def change_search(self, language: str | None, timeout: float) -> None:
         """Make the indexes of words and note the language; or remove both.
@@ -151,15 +141,8 @@ class MongoDBClient:
         Raises:
             ConfigurationError: an index prevents that, or the user lacks a right.
         """
-        await self._run(Deadline(timeout), lambda: self._schema().change_search(language))
+        await self._run(Deadline(timeout), lambda: self.schema.change_search(language))
         begin_call()
-
-    async def complete_search(self, language: str) -> None:
-        """Note that all messages are in the index of a language."""
-        await self.run(lambda: self._schema().complete_search(language))
-
-    def _schema(self) -> Schema:
-        return Schema(self._client, self._database, self._indexes, self._fields)
 
     async def ping(self) -> None:
         """Make one round trip to the server, with a command that the driver repeats."""

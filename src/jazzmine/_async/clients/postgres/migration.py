@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from psycopg import errors
 from psycopg.errors import Diagnostic
 
+from jazzmine._async.clients.postgres.connection import Connection
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.backends.postgres.schema import (
@@ -43,9 +43,6 @@ from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.search.index import SearchState
-
-if TYPE_CHECKING:
-    from jazzmine._async.clients.postgres.client import Connection
 
 __all__ = [
     "bring_up_to_date",

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Iterator, Mapping
 from functools import partial
 from time import monotonic
 from typing import Any, TypeVar, cast
 
 import psycopg
-from psycopg import RawCursor, generators, waiting
+from psycopg import RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from jazzmine._sync.background import BackgroundTasks
+from jazzmine._sync.clients.postgres.connection import CANCEL_SECONDS, Connection
 from jazzmine._sync.clients.postgres.migration import (
     bring_up_to_date,
     change_search,
@@ -44,121 +44,25 @@ from jazzmine.backends.postgres.schema import (
     LONG_TRANSACTION,
     READ_AT_ONE_MOMENT,
     Component,
-    Query,
     bind,
     in_ms,
 )
 from jazzmine.backends.postgres.settings import SETTINGS
-from jazzmine.backends.postgres.sockets import reset
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff, begin_call, call_deadline
 from jazzmine.errors import StoreClosedError
 
-__all__ = ["Connection", "PostgresClient"]
+__all__ = ["PostgresClient"]
 
 logger: logging.Logger = logging.getLogger("jazzmine")
 
 T = TypeVar("T")
 
-# How often, in s, a wait for the server looks for a signal.
-_TICK = 0.1
-# How long a request to cancel a statement may take, in s.
-_CANCEL_SECONDS = 1.0
 # How long a statement waits for a locked row before another one has its connection, in s.
 _LOCK_SECONDS = 1.0
 # The pauses, in s, between the attempts at a call after the second one, and between those of the
 # pool to reach a server.
 _FIRST_PAUSE, _LONGEST_PAUSE, _RECONNECTING = 0.02, 1.0, 0.5
-
-
-class Connection(psycopg.Connection[TupleRow]):
-    """A connection that waits for the server until a deadline.
-
-    A call on it that is cancelled, or meets the deadline, ends at once and leaves it ACTIVE.
-
-    Attributes:
-        deadline: until when its calls wait for the server; None for as long as it takes.
-        opened_at: when it was opened, by the monotonic clock.
-    """
-
-    deadline: Deadline | None = None
-    opened_at: float
-
-    def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
-        """Run one of psycopg's generators to its end, and return its value.
-
-        Raises:
-            TimedOut: the deadline passed before it ended; the server was not waited for.
-        """
-        if self.deadline is not None:
-            timeout = self.deadline.remaining()
-        try:
-            return waiting.wait(gen, self.pgconn.socket, interval, timeout)
-        except psycopg.OperationalError:
-            if self.deadline is not None and self.deadline.expired:
-                raise TimedOut("the server did not reply") from None
-            raise
-        finally:
-            # An error keeps this frame, and so the generator, which may hold a socket.
-            gen.close()
-
-    def run(
-        self,
-        query: Query,
-        values: Mapping[str, object] | None = None,
-        *,
-        prepare: bool | None = None,
-    ) -> list[Any]:
-        """Run a statement, and return its rows.
-
-        Args:
-            query: the statement.
-            values: those of its parameters, by name.
-            prepare: False plans it for these very values.
-
-        Raises:
-            psycopg.Error: it failed, or had no reply before the deadline.
-        """
-        cursor = self.cursor()
-        given = list(map(values.__getitem__, query.names)) if values else None
-        # A text without parameters may have several statements, if it is sent as it is.
-        cursor.execute(query.text, given, prepare=prepare, binary=given is not None)
-        result = cursor.pgresult
-        return cursor.fetchall() if result is not None and result.nfields else []
-
-    def run_all(self, steps: Sequence[tuple[Query, Mapping[str, object]]]) -> list[Any]:
-        """Run statements in one round trip, all or nothing, and return the rows of the first one.
-
-        Args:
-            steps: each statement with the values of its parameters, by name.
-
-        Raises:
-            psycopg.Error: one failed, or had no reply before the deadline.
-        """
-        cursors = [self.cursor() for _ in steps]
-        # Outside of a transaction, what is sent until the next Sync message is one.
-        with self.pipeline():
-            for cursor, (query, values) in zip(cursors, steps, strict=True):
-                given = list(map(values.__getitem__, query.names))
-                cursor.execute(query.text, given, binary=True)
-        return cursors[0].fetchall()
-
-    def cancel_and_close(self) -> None:
-        """Ask the server to end the statement that runs, and give the connection up.
-
-        Its socket is reset: otherwise the kernel would go on sending what has not arrived, and the
-        server might receive it minutes later.
-        """
-        # Before version 17, libpq's request blocks the whole process while the network is silent.
-        if psycopg.capabilities.has_cancel_safe():
-            with suppress(psycopg.Error):
-                request = self.pgconn.cancel_conn()
-                request.start()
-                waiting.wait_conn(
-                    generators.cancel(request), _TICK, timeout=_CANCEL_SECONDS
-                )
-        reset(self.pgconn)
-        self.close()
 
 
 class PostgresClient:
@@ -179,11 +83,6 @@ class PostgresClient:
         self._components = components
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
-        self._pools_of_parents: list[Any] = []
-        self._must_open = False
-        self._start()
-
-    def _start(self) -> None:
         self._failure: psycopg.Error | None = None  # of the last attempt to connect
         self._drained_at = 0.0
         self._given_up = BackgroundTasks()
@@ -333,21 +232,14 @@ class PostgresClient:
         """Close all connections. Nothing is done while another store uses them."""
         self._users = max(0, self._users - 1)
         if not self._users:
-            self._given_up.close(_CANCEL_SECONDS)
+            self._given_up.close(CANCEL_SECONDS)
             self._pool.close(timeout=1.0)
-
-    def after_fork(self) -> None:
-        """Open other connections in a forked process; the parent keeps its own."""
-        self._pools_of_parents.append(self._pool)
-        self._start()
-        self._must_open = True
 
     def run(
         self,
         statement: str,
         values: Mapping[str, object] | None = None,
         *,
-        then: Sequence[tuple[str, Mapping[str, object]]] = (),
         repeats: bool = True,
         prepare: bool | None = None,
         deadline: Deadline | None = None,
@@ -357,7 +249,6 @@ class PostgresClient:
         Args:
             statement: with `$schema` for the schema.
             values: those of its parameters, by name.
-            then: other statements and their values, which follow it in the same transaction.
             repeats: whether it may be sent again if its reply was lost: it may have taken effect.
             prepare: False plans the statement for these very values.
             deadline: by default that of the call.
@@ -374,11 +265,7 @@ class PostgresClient:
                 connection.deadline = deadline
                 if not repeats:
                     connection.execute("", prepare=False)  # it is not lost already
-                if not then:
-                    rows = connection.run(query, values, prepare=prepare)
-                else:
-                    steps = [(bind(text, self._schema), given) for text, given in then]
-                    rows = connection.run_all([(query, values or {}), *steps])
+                rows = connection.run(query, values, prepare=prepare)
             except BaseException as error:
                 is_lost = self._give_back(connection, error)
                 if not isinstance(error, psycopg.Error):
@@ -433,10 +320,6 @@ class PostgresClient:
         Returns:
             The pauses after the next attempts.
         """
-        if isinstance(error, PoolClosed) and self._must_open:  # in a forked process
-            self._must_open = False
-            self._pool.open()
-            return backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         if isinstance(error, PoolClosed):
             raise StoreClosedError("this store was closed during the call") from error
         if isinstance(error, PoolTimeout):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from psycopg import errors
 from psycopg.errors import Diagnostic
 
+from jazzmine._sync.clients.postgres.connection import Connection
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.backends.postgres.schema import (
@@ -43,9 +43,6 @@ from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.search.index import SearchState
-
-if TYPE_CHECKING:
-    from jazzmine._sync.clients.postgres.client import Connection
 
 __all__ = [
     "bring_up_to_date",
