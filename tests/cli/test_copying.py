@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -311,31 +312,30 @@ def test_the_memory_of_a_copy_does_not_grow_with_the_store(
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A file as jazzmine 0.1 may have written it."""
-    file = tmp_path / "old.json"
-    file.write_text(
-        json.dumps(
-            {
-                "conversations": [json.loads(conversation("c1").model_dump_json())],
-                "messages": [
-                    {**json.loads(message("m1").model_dump_json()), "role": "robot"},
-                    json.loads(message("m2").model_dump_json()),
-                ],
-            }
-        )
-    )
+    """A database in which another program has changed a message to one that cannot be read."""
+    file = tmp_path / "old.db"
+    with MessageStore.initialize(f"sqlite:{file}") as store:
+        store.store_conversation(conversation("c1"))
+        store.store_messages([message("m1"), message("m2")])
+    changed_by_sql(file, "body = json_set(body, '$.role', 'robot') WHERE id = 'm1'")
     return file
+
+
+def changed_by_sql(file: Path, change: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(f"UPDATE stored_messages SET {change}")
+        connection.commit()
 
 
 def test_a_copy_or_an_export_without_an_unreadable_record_says_so(
     old: Path, tmp_path: Path
 ) -> None:
     missing = "records that cannot be read were left out: 1, named above"
-    copied = run("copy", f"json:{old}", f"sqlite:{tmp_path / 'new.db'}")
+    copied = run("copy", f"sqlite:{old}", f"sqlite:{tmp_path / 'new.db'}")
     assert (copied.status, copied.output.count("equal")) == (1, 4)
     assert missing in copied.errors
     assert "'m1'" in copied.errors
-    exported = run("export", "--store", f"json:{old}")
+    exported = run("export", "--store", f"sqlite:{old}")
     assert (exported.status, len(exported.output.splitlines())) == (1, 3)
     assert missing in exported.errors
 
@@ -344,17 +344,16 @@ def test_what_follows_a_batch_of_unreadable_records_is_read(
     old: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(places, "_RECORDS_AT_ONCE", 1)
-    with MessageStore.initialize(f"json:{old}") as store:
+    with MessageStore.initialize(f"sqlite:{old}") as store:
         assert [one.id for one in Records(Messages(store), "messages")] == ["m2"]
 
 
 def test_a_message_without_its_conversation_is_named_with_what_to_do(
     old: Path, tmp_path: Path
 ) -> None:
-    data = json.loads(old.read_text())
-    data["messages"][1]["conversation_id"] = "gone"
-    old.write_text(json.dumps(data))
-    ran = run("copy", f"json:{old}", f"sqlite:{tmp_path / 'new.db'}")
+    moved = "conversation_id = 'gone', body = json_set(body, '$.conversation_id', 'gone')"
+    changed_by_sql(old, f"{moved} WHERE id = 'm2'")
+    ran = run("copy", f"sqlite:{old}", f"sqlite:{tmp_path / 'new.db'}")
     assert ran.status == 1
     assert "message 'm2': its conversation 'gone' is not stored" in ran.errors
     assert "store in FROM what is missing there" in ran.errors

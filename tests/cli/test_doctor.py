@@ -120,7 +120,8 @@ def test_revisions_that_would_be_given_again_come_with_the_statement_that_sets_t
 def test_a_missing_function_is_noticed_and_made(current_url: str, admin: Any) -> None:
     admin.execute(f'DROP FUNCTION "{schema_of(current_url)}".jazzmine_pop')
     status, found = one_found("--store", current_url)
-    assert (status, found["cure"]) == (1, "jazzmine migrate")
+    assert status == 1
+    admin.execute(found["cure"])
     run("migrate", "--store", current_url)
     assert diagnosed("--store", current_url) == (0, [])
 
@@ -351,7 +352,7 @@ def test_a_file_that_cannot_be_read_is_named_without_what_it_holds(url: str, pat
     stored = Path(path).read_text()
     Path(path).write_text(stored.replace('"id":"z"', '"id":["sesame"]', 1))
     (found,) = diagnosed("--store", url)[1]
-    assert "messages.0.id: Input should be a valid string" in found["text"]
+    assert "id: Input should be a valid string" in found["text"]
     for private in ("sesame", "pydantic", "\n"):
         assert private not in found["text"]
 

@@ -229,7 +229,7 @@ def _lines(path: str, kind: Kind, stored: Any) -> list[bytes]:
     lines, ids = [], set()
     for index, fields in enumerate(stored):
         name = fields.get("id") if isinstance(fields, dict) else None
-        shown = f"{kind.name}[{index}] (id {name!r})"
+        shown = f"{kind.name}[{index}]" + (f" (id {name!r})" if isinstance(name, str) else "")
         try:
             record: Any = kind.record.__pydantic_validator__.validate_python(fields)
             require_stored(record)
