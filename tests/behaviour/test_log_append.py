@@ -32,6 +32,16 @@ async def test_appended_messages_are_stored_and_returned(chat: MessageStore) -> 
     assert await chat.get_messages_by_conversation_id("c1") == given
 
 
+async def test_messages_that_are_stored_in_part_behind_others_conflict(chat: MessageStore) -> None:
+    for each in (message("m1"), message("m2"), message("of another request")):
+        await chat.append_messages("c1", [each])
+
+    with pytest.raises(ConflictError):
+        await chat.append_messages("c1", [message("m2"), message("m3")], expected_last="m1")
+
+    assert await stored_ids(chat) == ["m1", "m2", "of another request"]
+
+
 async def test_a_tool_is_the_author_of_a_message(chat: MessageStore) -> None:
     answer = message("m1", role=MessageRole.TOOL)
 

@@ -22,6 +22,7 @@ from jazzmine.sync.working_memory import (
     WorkingMemoryStore,
 )
 from tests.behaviour import test_working_memory_locks as locks
+from tests.behaviour import test_working_memory_turns as turns
 from tests.behaviour import test_working_memory_update as update
 from tests.behaviour.apis import SYNC, Api, as_async
 from tests.behaviour.test_memory_state_machine import MemoryMachine
@@ -178,6 +179,16 @@ class SavesTheFirstResult(InMemoryWorkingMemoryStore):
         return memory
 
 
+class AppliesAMessageTwice(InMemoryWorkingMemoryStore):
+    def update(
+        self,
+        conversation_id: str,
+        transition: Callable[[WorkingMemory], bool | None],
+        message_id: str | None = None,
+    ) -> WorkingMemory:
+        return super().update(conversation_id, transition)
+
+
 class OneLock(KeyedLocks[Call]):
     def try_acquire(self, key: str, owner: Call) -> bool:
         return super().try_acquire("all", owner)
@@ -278,3 +289,10 @@ async def test_a_store_that_has_one_lock_for_all_fails() -> None:
     store = as_async(HasOneLockForAll())
     with pytest.raises(LockTimeoutError):
         await locks.test_different_conversations_never_wait_for_each_other(store)
+
+
+async def test_a_store_that_applies_a_message_twice_fails() -> None:
+    store = as_async(AppliesAMessageTwice())
+    await store.get_or_create("c", "ann", "agent")
+    with pytest.raises(AssertionError):
+        await turns.test_the_change_of_a_message_is_made_once(store)

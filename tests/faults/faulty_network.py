@@ -185,9 +185,7 @@ class Memories(FaultyStore):
         "delete": lambda runner, store: runner.run(store.delete(CID)),
         "active_count": lambda runner, store: runner.run(store.active_count()),
         "erase_user": lambda runner, store: runner.run(store.erase_user(busy(CID).user_id)),
-        "save": lambda runner, store: runner.run(
-            store.save(WorkingMemory(CID, "user", "agent", revision=1, created_at=CREATED_AT))
-        ),
+        "save": lambda runner, store: _read_and_save(runner, store),
     }
 
     def prepare(self) -> None:
@@ -207,6 +205,12 @@ class Memories(FaultyStore):
         """Change the working memory, which may have been deleted."""
         await store.get_or_create(CID, "user", "agent")
         await store.begin_turn(CID, TurnCache(7))
+
+
+def _read_and_save(runner: Any, store: Any) -> Any:
+    memory = runner.run(store.get(CID))
+    memory.end_turn("saved", "intent")
+    return runner.run(store.save(memory))
 
 
 def _comparable(result: Any) -> Any:

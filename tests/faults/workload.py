@@ -97,7 +97,17 @@ class Run:
         return sum(call.result is UNKNOWN for call in self.history)
 
     def _is_possible(self, calls: Sequence[Operation]) -> bool:
-        return is_linearizable(bounded(calls), None, self.model, reads=["read"])
+        known = bounded([*calls, *self._first_attempts(calls)])
+        return is_linearizable(known, None, self.model, reads=["read"])
+
+    def _first_attempts(self, calls: Sequence[Operation]) -> list[Operation]:
+        """Return the deletions that were made, though their repetitions found nothing left."""
+        return [
+            replace(call, result=UNKNOWN)
+            for call in calls
+            if call.name in ("delete", "erase") and call.result in (False, 0)
+            if any(call.began <= fault.moment <= call.ended for fault in self.faults)
+        ]
 
     def _explain(self, calls: list[Operation]) -> str:
         """Return the calls and faults around the first moment at which no order is possible."""

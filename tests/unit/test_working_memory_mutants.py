@@ -174,6 +174,27 @@ class ForgetsTheStatus(Small):
         return applied
 
 
+class CountsAMessageTwice(Small):
+    def begin_turn(self, turn_cache: TurnCache) -> bool:
+        self.turns_by_message = {}
+        return super().begin_turn(turn_cache)
+
+
+class LeavesTheQuestionOfAChangedSlotOpen(Small):
+    def _without_question(self) -> dict[str, Any]:
+        return {}
+
+
+class CompletesAnotherFlow(Small):
+    def complete_flow(self, flow_id: str | None = None) -> bool:
+        return super().complete_flow()
+
+
+class ConfirmsAnotherQuestion(Small):
+    def confirm_action(self, confirmation_id: str | None = None) -> bool:
+        return super().confirm_action()
+
+
 MUTANTS: list[type[WorkingMemory]] = [
     ConfirmsWhatHasExpired,
     GoesOnWithAnOpenSlot,
@@ -197,6 +218,10 @@ MUTANTS: list[type[WorkingMemory]] = [
     StartsWithRawResults,
     DropsTheRawResultOfTheTurn,
     ForgetsTheStatus,
+    CountsAMessageTwice,
+    LeavesTheQuestionOfAChangedSlotOpen,
+    CompletesAnotherFlow,
+    ConfirmsAnotherQuestion,
 ]
 
 

@@ -232,7 +232,10 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
     @operation("working_memories")
     async def delete(self, conversation_id: str) -> bool:
-        """Delete a conversation's working memory; True if it had one."""
+        """Delete a conversation's working memory; True if it had one.
+
+        Where the first reply was lost, the repetition may find nothing left, and it is False.
+        """
         _, change = await self._updates.change(
             require_id("conversation_id", conversation_id),
             lambda stored: None if stored.data is None else Change(None),
