@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from importlib import resources
+from os import urandom
 from typing import Any
 
 import psycopg
@@ -13,7 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES
-from jazzmine.errors import IntegrityError
+from jazzmine.errors import DecryptionError, IntegrityError
 from tests.backends.postgres_apis import APIS, opened
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
@@ -143,6 +145,22 @@ async def test_a_message_that_cannot_be_read_is_not_popped(
         assert beside.execute(f'SELECT id FROM "{schema}".messages'.encode()).fetchall() == [
             ("m1",)
         ]
+
+
+async def test_a_message_that_no_key_opens_is_not_popped(schema: str) -> None:
+    def key(name: str) -> str:
+        return f"{name}:{b64encode(urandom(32)).decode()}"
+
+    one, other = (config(schema, encryption=key(name)) for name in ("one", "other"))
+    async with opened("async", config(schema)) as plain, opened("async", one) as sealed:
+        await plain.store_conversation(conversation())
+        for owner, others in ((plain, [sealed]), (sealed, [plain])):
+            await owner.store_message(message("m1"))
+            async with opened("async", other) as stranger:
+                for reader in (*others, stranger):
+                    with pytest.raises(DecryptionError):
+                        await reader.pop_message("c1")
+            assert await owner.pop_message("c1") == message("m1")
 
 
 USES = {
