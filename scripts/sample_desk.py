@@ -117,18 +117,20 @@ class _Desk:
     def turn(self, text: str) -> None:
         """Hold a turn, and store it."""
         memory, chance = self.memory, self._chance
-        memory.begin_turn(rules.understand(text, memory))
-        reply = rules.answer(memory, text)
-        if reply.intent == "opening_hours":
-            reply.text = HOURS + reply.text.partition("Saturdays.")[2]
-        elif reply.intent == "order_status":
-            reply.text = reply.text.replace("Order 4711", "Order **4711**")
-        memory.end_turn(reply.text, reply.intent)
-        began = self._now
-        trace = self._trace(rules.trace(memory, time.time()), began, text, reply.text)
-        question, answer = rules.messages(memory, text, reply)
-        asked = self._renamed(question, began)
-        answered = self._renamed(answer, trace.ended_at_ms)
+        message_id = f"turn-{memory.turn_number + 1}"
+        memory.begin_turn(rules.understand(message_id, text, memory))
+        recorder = rules.recorded(message_id, text, memory)
+        question, *_, answer = recorder.messages
+        reply = answer.original_content
+        if answer.intent == "opening_hours":
+            reply = HOURS + reply.partition("Saturdays.")[2]
+        elif answer.intent == "order_status":
+            reply = reply.replace("Order 4711", "Order **4711**")
+        memory.end_turn(reply, answer.intent)
+        trace = self._trace(recorder.trace, self._now, text, reply)
+        asked = self._own(question, self._now)
+        answered = self._own(answer, trace.ended_at_ms)
+        answered.original_content, answered.metadata = reply, {}
         answered.invoked_tools = [tool.tool_name for tool in trace.tool_traces] or None
         self._store.store_turn(
             conversation=Conversation(
@@ -144,10 +146,14 @@ class _Desk:
         )
         self._now = trace.ended_at_ms + chance.randrange(15_000, 70_000)
 
-    def _renamed(self, message: Message, timestamp: int) -> Message:
-        name = message.id.replace(rules.CONVERSATION, self.conversation_id)
-        fields = {"conversation_id": self.conversation_id, "user_id": self.user}
-        return message.model_copy(update={"id": name, "timestamp": timestamp, **fields})
+    def _own(self, message: Message, timestamp: int) -> Message:
+        fields = {
+            "id": f"{self.conversation_id}-{self.memory.turn_number}-{message.role.value}",
+            "conversation_id": self.conversation_id,
+            "user_id": self.user,
+            "timestamp": timestamp,
+        }
+        return message.model_copy(update=fields)
 
     def _trace(self, trace: TurnTrace, began: int, text: str, reply: str) -> TurnTrace:
         chance, number = self._chance, trace.turn_number
@@ -213,8 +219,8 @@ class _Desk:
         prefix = self.conversation_id
         return trace.model_copy(
             update={
-                "id": trace.id.replace(rules.CONVERSATION, prefix),
-                "message_id": trace.message_id.replace(rules.CONVERSATION, prefix),
+                "id": f"{prefix}-{number}-trace",
+                "message_id": f"{prefix}-{number}-assistant",
                 "conversation_id": prefix,
                 "user_id": self.user,
                 "agent_id": self.agent,

@@ -7,7 +7,6 @@ half of the demo share them unchanged.
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -15,14 +14,11 @@ from jazzmine import (
     ActiveFlowState,
     Conversation,
     Entity,
-    Message,
-    MessageRole,
     PendingConfirmation,
     Slot,
     ToolCallRecord,
-    ToolTrace,
     TurnCache,
-    TurnTrace,
+    TurnRecorder,
     WorkingMemory,
 )
 
@@ -43,21 +39,21 @@ class ReturnOrder:
 
 @dataclass
 class Reply:
-    """The answer of the agent, and its data for the trace."""
+    """The answer of the agent, and what its model was given of the tool calls."""
 
     text: str
     intent: str
     tool_sections: str = ""
 
 
-def understand(text: str, memory: WorkingMemory) -> TurnCache:
+def understand(message_id: str, text: str, memory: WorkingMemory) -> TurnCache:
     """Return the user's intent; "it" is the order that was mentioned last."""
     orders = re.findall(r"\b\d{4}\b(?!-)", text)
     if not orders and re.search(r"\bit\b", text) and memory.salient_entities:
         orders = [memory.salient_entities[0].name]
     intent = _intent(text, memory)
     return TurnCache(
-        turn_number=memory.turn_number + 1,
+        message_id=message_id,
         enhanced_query=text,
         intent=intent,
         is_continuation=intent != "opening_hours",
@@ -126,8 +122,9 @@ def _take_detail(memory: WorkingMemory, text: str) -> str:
     memory.collect_slot(slot.name, value, validation_error=problem)
     if memory.pending_slots:
         return _next_question(memory)
+    free = "a van is free that day"
     memory.record_tool_call(
-        ToolCallRecord("book_pickup", {"day": value}, result_summary="a van is free that day")
+        ToolCallRecord("book_pickup", {"day": value}, result=free, result_summary=free)
     )
     assert memory.active_flow is not None
     order = memory.active_flow.collected_slot_values["order"]
@@ -179,66 +176,45 @@ def _conclude(memory: WorkingMemory, text: str) -> Reply:
 # The records of a turn.
 
 
-def conversation(memory: WorkingMemory) -> Conversation:
+def conversation() -> Conversation:
     """Return the record of the conversation."""
-    return Conversation(
-        id=CONVERSATION,
-        user_id=USER,
-        agent_id=AGENT,
-        title="An order comes back",
-        created_at=int(memory.created_at * 1000),
-        last_updated_at=int(memory.last_updated * 1000),
+    return Conversation(id=CONVERSATION, user_id=USER, agent_id=AGENT, title="An order comes back")
+
+
+def reply_id(message_id: str) -> str:
+    """Return the id of the answer to a message."""
+    return f"{message_id}-reply"
+
+
+def recorded(message_id: str, text: str, wm: WorkingMemory) -> TurnRecorder:
+    """Answer a message of the user, and note how.
+
+    Args:
+        message_id: its id.
+        text: what the user wrote.
+        wm: the working memory in the message's turn, which is changed.
+    """
+    turn = wm.current_turn
+    assert turn is not None
+    recorder = TurnRecorder(
+        conversation_id=CONVERSATION, user_id=USER, agent_id=AGENT, turn_number=wm.turn_number
     )
-
-
-def messages(memory: WorkingMemory, text: str, reply: Reply) -> list[Message]:
-    """The user's message and the desk's."""
-    assert memory.current_turn is not None
-    turn, now = memory.current_turn, int(time.time() * 1000)
     entities = [Entity(**entity) for entity in turn.raw_entities]
-    return [
-        Message(
-            id=f"{CONVERSATION}-{turn.turn_number}-{role.value}",
-            conversation_id=CONVERSATION,
-            user_id=USER,
-            role=role,
-            original_content=content,
-            intent=intent,
-            entities=entities if role is MessageRole.USER else [],
-            timestamp=now,
-        )
-        for role, content, intent in (
-            (MessageRole.USER, text, turn.intent),
-            (MessageRole.ASSISTANT, reply.text, reply.intent),
-        )
-    ]
-
-
-def trace(memory: WorkingMemory, began: float) -> TurnTrace:
-    """The trace of the turn that the desk's message ends."""
-    assert memory.current_turn is not None
-    turn = memory.current_turn
-    start, end = int(began * 1000), int(time.time() * 1000)
-    return TurnTrace(
-        id=f"{CONVERSATION}-{turn.turn_number}-trace",
-        message_id=f"{CONVERSATION}-{turn.turn_number}-assistant",
-        conversation_id=CONVERSATION,
-        user_id=USER,
-        agent_id=AGENT,
-        turn_number=turn.turn_number,
-        started_at_ms=start,
-        ended_at_ms=end,
-        total_latency_ms=end - start,
-        detected_intent=turn.intent,
-        detected_entities=[entity["name"] for entity in turn.raw_entities],
-        is_continuation=turn.is_continuation,
-        tool_traces=[
-            ToolTrace(
-                tool_name=call.tool_name,
-                arguments=call.arguments,
-                success=call.success,
-                final_data=call.result,
-            )
-            for call in turn.tool_calls
-        ],
+    recorder.user(text, id=message_id, intent=turn.intent, entities=entities)
+    reply = answer(wm, text)
+    for call in turn.tool_calls:
+        with recorder.tool_call(call.tool_name, call.arguments) as made:
+            made.result(call.result)
+    recorder.assistant(
+        reply.text,
+        id=reply_id(message_id),
+        intent=reply.intent,
+        metadata={"tool_sections": reply.tool_sections},
     )
+    return recorder
+
+
+def finish(wm: WorkingMemory, text: str) -> None:
+    """Bring the working memory up to date after a turn was stored."""
+    reply = answer(wm, text)
+    wm.end_turn(reply.text, reply.intent)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import rules
-from jazzmine.sync import MessageStore, TraceFilter, WorkingMemory, WorkingMemoryStore
+from jazzmine.sync import Message, MessageStore, TraceFilter, WorkingMemory, WorkingMemoryStore
 
 
-def turn(store: MessageStore, memory: WorkingMemoryStore, text: str) -> rules.Reply:
-    """Answer a message of the user, and store the whole turn: all of it or nothing."""
-    began = time.time()
+def turn(store: MessageStore, memory: WorkingMemoryStore, message_id: str, text: str) -> Message:
+    """Answer a message of the user; it may be delivered twice, and repeated after a crash."""
     cid = rules.CONVERSATION
+    store.get_or_create_conversation(rules.conversation())
     known = memory.get_or_create(cid, rules.USER, rules.AGENT)
-    memory.begin_turn(cid, rules.understand(text, known))
-    with memory.locked(cid) as wm:
-        reply = rules.answer(wm, text)
-    now = memory.end_turn(cid, reply.text, reply.intent)
-    store.get_or_create_conversation(rules.conversation(now))
-    store.append_messages(cid, rules.messages(now, text, reply), trace=rules.trace(now, began))
+    wm = memory.begin_turn(cid, rules.understand(message_id, text, known))
+    reply = store.get_message_by_id(rules.reply_id(message_id))
+    if reply is None:  # or else it was delivered twice, or the process died after the append
+        newest = store.get_messages_by_conversation_id(cid, order="newest", limit=1)
+        recorder = rules.recorded(message_id, text, wm)
+        [*_, reply] = store.append_messages(
+            cid,
+            recorder.messages,
+            expected_last=newest[-1].id if newest else None,
+            trace=recorder.trace,
+        )
+    memory.update(cid, lambda wm: rules.finish(wm, text), message_id=message_id)
     return reply
 
 
@@ -33,16 +38,17 @@ def main(path: str) -> None:
         found = memory.get(rules.CONVERSATION)
         assert found is not None
         show_flow(found)
-        for text in (
+        said = (
             "By the way, when do you open on Saturday?",
             "Good. Pick it up on 2026-12-01, please.",
             "Yes, do it.",
-        ):
+        )
+        for number, text in enumerate(said, 5):
             print(f"  Ada   {text}")
-            reply = turn(store, memory, text)
-            print(f"  Desk  {reply.text}")
+            reply = turn(store, memory, f"{rules.CONVERSATION}-{number}", text)
+            print(f"  Desk  {reply.original_content}")
         print("\nWhat the model is given for the last reply: the tool calls so far,")
-        print(reply.tool_sections)
+        print(reply.metadata["tool_sections"])
         now = memory.get(rules.CONVERSATION)
         assert now is not None
         print("\nWhat the working memory holds:")

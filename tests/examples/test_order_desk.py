@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.sync import MessageStore
+from jazzmine.sync import MessageRole, MessageStore
 
 ROOT = Path(__file__).parents[2]
 DESK = ROOT / "examples" / "order_desk"
@@ -55,7 +55,13 @@ def test_every_turn_is_stored_with_its_trace(shown: str, path: Path) -> None:
         messages = store.get_messages_by_conversation_id("desk-1")
         traces = store.get_turn_traces_by_conversation_id("desk-1")
 
-    assert len(messages) == 14
+    assert [m.role for m in messages if m.original_content].count(MessageRole.USER) == 7
+    assert [m.original_content for m in messages if m.role is MessageRole.TOOL] == [
+        "a blue kettle, delivered on Tuesday",
+        "a van is free that day",
+        '{"label": "R-1"}',
+    ]
+    assert len(messages) == 20
     assert [trace.turn_number for trace in traces] == [1, 2, 3, 4, 5, 6, 7]
 
 
@@ -71,16 +77,5 @@ def test_the_script_of_the_demo_shows_both_halves_and_the_kill(tmp_path: Path) -
     assert "(killed with kill -9, while it waits for the answer)" in ran.stdout
     assert "Desk  Done: your return label is R-1." in ran.stdout
     assert ran.stderr == ""
-
-
-def test_the_ten_lines_of_the_readme_run(tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text()
-    section = readme[readme.index("## Ten lines") :]
-    code = section[section.index("```python\n") + 10 : section.index("\n```\n")]
-
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-
-    assert len(code.splitlines()) == 10
-    assert ran.stdout == "user Any tea?\nassistant Green.\n"
+    shown = ran.stdout.splitlines()[-1].removeprefix("Look at it: ")
+    assert "R-1" in subprocess.check_output(shown, shell=True, text=True, cwd=ROOT)
