@@ -22,7 +22,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from jazzmine import LockTimeoutError, Message, NotFoundError, StoreUnavailableError
+from jazzmine import (
+    IntegrityError,
+    LockTimeoutError,
+    Message,
+    NotFoundError,
+    StoreUnavailableError,
+)
 from jazzmine.core import MessageStore, WorkingMemoryStore
 
 logger = logging.getLogger(__name__)
@@ -106,6 +112,11 @@ async def wrong(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, getattr(error, "status", 404))
 
 
+async def taken(request: Request, error: Exception) -> Response:
+    """Refuse a conversation whose working memory is another user's."""
+    return JSONResponse({"error": "this is another user's conversation"}, 403)
+
+
 async def busy(request: Request, error: Exception) -> Response:
     """Ask the client to repeat the request a little later, which stores nothing twice."""
     logger.warning("busy: %s", error)  # its text names the server
@@ -122,6 +133,7 @@ app = Starlette(
     exception_handlers={
         chat_rules.RequestError: wrong,
         NotFoundError: wrong,  # `after` is the id of no message of the conversation
+        IntegrityError: taken,
         StoreUnavailableError: busy,
         LockTimeoutError: busy,
     },
