@@ -21,7 +21,7 @@ from urllib.parse import parse_qs
 import chat_rules
 from sync_turn import turn
 
-from jazzmine import LockTimeoutError, NotFoundError, StoreUnavailableError
+from jazzmine import IntegrityError, LockTimeoutError, NotFoundError, StoreUnavailableError
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 
 logger = logging.getLogger(__name__)
@@ -61,6 +61,8 @@ def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iter
         answer = respond(environ["REQUEST_METHOD"], path, environ["QUERY_STRING"], body)
     except chat_rules.RequestError as error:
         status, answer = f"{error.status} Refused", {"error": str(error)}
+    except IntegrityError:
+        status, answer = "403 Refused", {"error": "this is another user's conversation"}
     except NotFoundError as error:
         status, answer = "404 Not Found", {"error": str(error)}
     except (StoreUnavailableError, LockTimeoutError) as error:

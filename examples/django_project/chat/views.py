@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from sync_turn import turn
 
 from chat.stores import message_store, working_memory
-from jazzmine import LockTimeoutError, NotFoundError, StoreUnavailableError
+from jazzmine import IntegrityError, LockTimeoutError, NotFoundError, StoreUnavailableError
 
 
 @require_http_methods(["GET", "POST"])
@@ -25,6 +25,8 @@ def messages(request: HttpRequest, cid: str) -> JsonResponse:
         return JsonResponse([each.model_dump(mode="json") for each in page], safe=False)
     except chat_rules.RequestError as error:
         return JsonResponse({"error": str(error)}, status=error.status)
+    except IntegrityError:
+        return JsonResponse({"error": "this is another user's conversation"}, status=403)
     except NotFoundError as error:
         return JsonResponse({"error": str(error)}, status=404)
     except (StoreUnavailableError, LockTimeoutError) as error:
