@@ -64,17 +64,18 @@ async def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules
     after another, however many requests there are at once.
     """
     cid = said.conversation_id
+    conversation = await store.get_or_create_conversation(chat_rules.conversation(said))
+    chat_rules.require_user(conversation, said)
     await memory.get_or_create(cid, said.user_id, chat_rules.AGENT)
-    async with memory.locked(cid) as wm:
-        answered = await store.get_message_by_id(said.reply_id)
-        if answered is not None:  # the request was sent again: its reply was lost
-            return answered
+    async with memory.locked(cid, said.question_id) as wm:
         began = chat_rules.now()
-        conversation = await store.get_or_create_conversation(chat_rules.conversation(said))
-        chat_rules.require_user(conversation, said)
         context = await store.get_immediate_context(cid, 6)
         cache = chat_rules.understand(said, context, wm)
         wm.begin_turn(cache)
+        answered = await store.get_message_by_id(said.reply_id)
+        if answered is not None:  # sent again: its reply was lost, or the process died
+            wm.end_turn(answered.original_content, cache.intent)
+            return answered
         for tea in chat_rules.teas_to_look_up(cache):
             wm.record_tool_call(chat_rules.tool_call(tea, await look_up_price(tea)))
         text = chat_rules.answer(wm)
@@ -89,7 +90,7 @@ async def say(request: Request) -> Response:
     """POST: one turn."""
     said = chat_rules.Said.read(request.path_params["cid"], await request.body())
     reply = await turn(request.state.store, request.state.memory, said)
-    return JSONResponse({"reply": reply.original_content, "turn": reply.metadata["turn"]})
+    return JSONResponse({"reply": reply.original_content})
 
 
 async def history(request: Request) -> Response:

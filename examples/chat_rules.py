@@ -105,8 +105,7 @@ def understand(said: Said, context: Sequence[Message], memory: WorkingMemory) ->
         spoken_of += [entity.name for message in reversed(context) for entity in message.entities]
         teas = spoken_of[:1]
     return TurnCache(
-        # Counted by the messages rather than in the working memory, which may have expired.
-        turn_number=(context[-1].metadata["turn"] if context else 0) + 1,
+        message_id=said.question_id,
         enhanced_query=said.text,
         intent="price" if re.search("much|price|cost", words) else "small_talk",
         raw_entities=[{"name": tea} for tea in teas],
@@ -167,7 +166,6 @@ def messages(said: Said, cache: TurnCache, text: str, began: int) -> tuple[Messa
         intent=cache.intent,
         entities=[Entity(**entity) for entity in cache.raw_entities],
         timestamp=began,
-        metadata={"turn": cache.turn_number},
     )
     reply = Message(
         id=said.reply_id,
@@ -177,7 +175,6 @@ def messages(said: Said, cache: TurnCache, text: str, began: int) -> tuple[Messa
         original_content=text,
         intent=cache.intent,
         timestamp=now(),
-        metadata={"turn": cache.turn_number},
     )
     return question, reply
 

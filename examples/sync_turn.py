@@ -22,17 +22,18 @@ def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules.Said)
     after another, however many requests there are at once.
     """
     cid = said.conversation_id
+    conversation = store.get_or_create_conversation(chat_rules.conversation(said))
+    chat_rules.require_user(conversation, said)
     memory.get_or_create(cid, said.user_id, chat_rules.AGENT)
-    with memory.locked(cid) as wm:
-        answered = store.get_message_by_id(said.reply_id)
-        if answered is not None:  # the request was sent again: its reply was lost
-            return answered
+    with memory.locked(cid, said.question_id) as wm:
         began = chat_rules.now()
-        conversation = store.get_or_create_conversation(chat_rules.conversation(said))
-        chat_rules.require_user(conversation, said)
         context = store.get_immediate_context(cid, 6)
         cache = chat_rules.understand(said, context, wm)
         wm.begin_turn(cache)
+        answered = store.get_message_by_id(said.reply_id)
+        if answered is not None:  # sent again: its reply was lost, or the process died
+            wm.end_turn(answered.original_content, cache.intent)
+            return answered
         for tea in chat_rules.teas_to_look_up(cache):
             wm.record_tool_call(chat_rules.tool_call(tea, look_up_price(tea)))
         text = chat_rules.answer(wm)

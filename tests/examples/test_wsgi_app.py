@@ -48,7 +48,6 @@ def test_sixteen_users_talk_at_once_each_in_a_conversation(chat: Served, url: st
 
     replies = many(chat, [(each, f"user of {each}", texts) for each in conversations])
 
-    assert all([each["turn"] for each in three] == [1, 2, 3] for three in replies)
     assert all(three[2]["reply"] == "A tin of sencha is 14.00." for three in replies)
     for messages in assert_whole(url, conversations, 3):
         assert [message.original_content for message in messages[::2]] == texts
@@ -61,7 +60,7 @@ def test_ten_requests_at_once_on_one_conversation_come_one_after_another(
 
     replies = many(chat, said)
 
-    assert sorted(each["turn"] for [each] in replies) == list(range(1, 11))
+    assert all("A tin of assam is 9.00." in each["reply"] for [each] in replies)
     [messages] = assert_whole(url, ["ten"], 10)
     assert {message.original_content for message in messages[::2]} == {
         text for _, _, [text] in said

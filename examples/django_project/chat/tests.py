@@ -38,7 +38,7 @@ class ChatTests(SimpleTestCase):
         self.say("How much is assam?")
         self.assertEqual(
             self.say("And what does it cost by the pound?").json(),
-            {"reply": "A tin of assam is 9.00.", "turn": 2},
+            {"reply": "A tin of assam is 9.00."},
         )
 
     def test_a_page_follows_another(self) -> None:

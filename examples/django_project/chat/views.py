@@ -18,7 +18,7 @@ def messages(request: HttpRequest, cid: str) -> JsonResponse:
         if request.method == "POST":
             said = chat_rules.Said.read(cid, request.body)
             reply = turn(message_store(), working_memory(), said)
-            return JsonResponse({"reply": reply.original_content, "turn": reply.metadata["turn"]})
+            return JsonResponse({"reply": reply.original_content})
         page = message_store().get_messages_by_conversation_id(
             cid, limit=100, after=request.GET.get("after")
         )
