@@ -66,7 +66,9 @@ def test_a_call_is_one_round_trip_on_postgresql(call: str) -> None:
 
         CALLS[call](store)
 
-        assert network.proxy.round_trips == before + 1
+        # A change that must not be sent twice tries the connection first.
+        trips = 2 if call == "put what expects nothing" else 1
+        assert network.proxy.round_trips == before + trips
 
 
 # Other kinds of store in the same database

@@ -17,7 +17,7 @@ from tests.faults.test_threads_and_forks import config_of
 
 # The functions that build, by back end, and the calls that use them.
 BUILDERS = {
-    "postgres": (postgres, ["message_json", "store_parameters", "append_parameters"]),
+    "postgres": (postgres, ["store_parameters", "append_parameters"]),
     "mongodb": (mongodb_backend, ["message_documents"]),
 }
 

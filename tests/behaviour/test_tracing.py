@@ -101,6 +101,7 @@ async def test_each_call_of_a_working_memory_is_one_span(
         "get": ("c1",),
         "get_or_create": ("c1", "user", "agent"),
         "ping": (),
+        "restore": ("c1", busy("c1")),
         "save": (busy("c1"),),
         "set_data": ("c1",),
         "update": ("c1", lambda memory: None),

@@ -13,8 +13,7 @@ __all__ = ["instrument"]
 def instrument(connection: Any) -> None:
     """Have opentelemetry-instrumentation-psycopg record the statements of a connection.
 
-    It wraps psycopg's `connect()`, which the stores do not call, because that takes 2 s at least
-    to time out.
+    It wraps psycopg's `connect()`, which the connections of the stores do not call.
     """
     module = sys.modules.get("opentelemetry.instrumentation.psycopg")
     instrumentor = getattr(module, "PsycopgInstrumentor", None)

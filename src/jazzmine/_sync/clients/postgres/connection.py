@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from operator import attrgetter
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 from psycopg import RawCursor, generators, waiting
@@ -29,6 +30,10 @@ CANCEL_SECONDS = 1.0
 _RECONNECTING = 0.5
 
 
+# OpenTelemetry's instrumentor replaces the method, and puts one back that makes no subclass.
+_CONNECT: Any = attrgetter("__func__")(psycopg.Connection.connect)
+
+
 class Connection(psycopg.Connection[TupleRow]):
     """A connection that waits for the server until a deadline.
 
@@ -46,6 +51,12 @@ class Connection(psycopg.Connection[TupleRow]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.opened_at: float = monotonic()
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **options: Any) -> Self:
+        """Connect as psycopg does, whether or not its method was replaced."""
+        connection: Self = _CONNECT(cls, conninfo, **options)
+        return connection
 
     def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
         """Run one of psycopg's generators to its end, and return its value.
