@@ -61,7 +61,7 @@ async def test_large_calls_are_built_in_a_thread(
             await store.append_messages("c1", appended)
 
             assert len(await store.get_messages_by_conversation_id("c1")) == 2 * count
-    assert len(threads) >= 2
+    assert threads
     in_loop = [thread == threading.get_ident() for thread in threads]
     assert in_loop == [not is_large] * len(threads)
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -16,7 +12,6 @@ from jazzmine.errors import (
     StoreUnavailableError,
 )
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.backends.postgres_apis import APIS, opened
 from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
 
@@ -60,36 +55,3 @@ def test_without_the_driver_the_extra_to_install_is_named() -> None:
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "pip install 'jazzmine[postgres]>=2.0'" in said.stdout, said.stderr
-
-
-# Hosts that do not answer
-
-SILENT_NAME = "silent.example"
-
-
-@pytest.fixture
-def is_looked_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """A host whose name server does not answer; the event is set when a look-up has ended."""
-    look_up, is_over, has_ended = socket.getaddrinfo, threading.Event(), threading.Event()
-
-    def getaddrinfo(host: Any, *options: Any, **named: Any) -> Any:
-        if host == SILENT_NAME:
-            is_over.wait(60)
-            has_ended.set()
-            raise socket.gaierror("no answer")
-        return look_up(host, *options, **named)
-
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    yield has_ended
-    is_over.set()
-
-
-@pytest.mark.parametrize("api", APIS)
-async def test_a_name_server_that_does_not_answer_is_not_waited_for_after_the_deadline(
-    is_looked_up: threading.Event, api: str
-) -> None:
-    dsn = f"postgresql://{SILENT_NAME}/db"
-    with pytest.raises(StoreUnavailableError, match=SILENT_NAME):
-        async with opened(api, {"storage": "postgres", "dsn": dsn, "timeout": 1.0}):
-            pass
-    assert not is_looked_up.is_set()
