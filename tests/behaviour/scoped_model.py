@@ -69,6 +69,8 @@ class ScopedModel:
         named = {one.user_id for one in records if isinstance(one, (Conversation, TraceFilter))}
         if name in BY_USER:
             named.add(given[0])
+        if name == "move_user":
+            named.update(given)
         if named - {self._viewer, None}:
             raise ScopeError
 
