@@ -21,6 +21,7 @@ from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.config import MemoryOptions, MemoryStoreConfig
 from jazzmine.deadline import Deadline
 from jazzmine.encryption import Keyring
+from jazzmine.errors import StoreClosedError
 
 __all__ = ["InMemoryWorkingMemoryStore", "MemoryBackend", "in_memory_store"]
 
@@ -90,17 +91,14 @@ class MemoryBackend(WorkingMemoryBackend):
         self._ttl = ttl_seconds
         self._kept: OrderedDict[str, _Kept] = OrderedDict()  # in the order of expiry
         self._in_blocks: dict[str, Stored] = {}
-        self.after_fork()
+        self._mutex = threading.Lock()
+        self._closed = False
 
     def open(self) -> None:
         """Nothing to open."""
 
     def close(self) -> None:
-        self._kept = OrderedDict()
-
-    def after_fork(self) -> None:
-        # What the parent's threads held when it forked is held for ever in the child.
-        self._mutex = threading.Lock()
+        self._kept, self._closed = OrderedDict(), True
 
     def ping(self) -> None:
         """Nothing to ask."""
@@ -166,6 +164,8 @@ class MemoryBackend(WorkingMemoryBackend):
         return len(self.conversations(deadline))
 
     def _current(self, conversation_id: str) -> Stored:
+        if self._closed:  # while this call was under way
+            raise StoreClosedError("this store is closed; open another with initialize()")
         self._drop_expired()
         kept = self._kept.get(conversation_id)
         return kept.stored if kept else self._in_blocks.get(conversation_id, Stored())
