@@ -82,10 +82,6 @@ class Updates:
         self._longest_wait = min(config.lock_timeout, config.timeout)
         self._check = check
         self._form = form
-        self.after_fork()
-
-    def after_fork(self) -> None:
-        """Begin anew: the calls of a parent never end in a forked process."""
         self._calls: KeyedLocks[Call] = KeyedLocks()
         self._known: dict[str, Stored] = {}
         self._background_tasks = BackgroundTasks()
