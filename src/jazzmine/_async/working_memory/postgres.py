@@ -16,7 +16,6 @@ from jazzmine._async.working_memory.backend import (
     Stored,
     WorkingMemoryBackend,
     Written,
-    new_mark,
     outcome_of,
 )
 from jazzmine._async.working_memory.store import WorkingMemoryStore
@@ -149,9 +148,7 @@ class PostgresBackend(WorkingMemoryBackend):
     ) -> bool:
         parameters = {
             "id": to_text(conversation_id),
-            "mark": new_mark(),
             "read": stored.mark,
-            "token": "",
             "data": data,
             "format": number,
         }

@@ -13,7 +13,6 @@ from jazzmine._async.working_memory.backend import (
     Stored,
     WorkingMemoryBackend,
     Written,
-    new_mark,
     outcome_of,
 )
 from jazzmine._async.working_memory.store import WorkingMemoryStore
@@ -172,7 +171,7 @@ class _Redis(WorkingMemoryBackend):
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
         """Write another form of what is stored with the script of all writes."""
-        arguments = (stored.mark, new_mark(), "", "", data, stored.user_id, number)
+        arguments = (stored.mark, stored.mark, "", "", data, stored.user_id, number)
         keys = keys_of(conversation_id)
         return isinstance(await self.client.run(layout.WRITE, keys, arguments, deadline), int)
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 
 from jazzmine._async.working_memory.backend import Stored
 from jazzmine._async.working_memory.store import WorkingMemoryStore
-from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.deadline import Deadline
 from jazzmine.encryption.found import KeysFound
 from jazzmine.errors import DecryptionError
@@ -37,7 +36,6 @@ async def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> AsyncIt
             if not rekeys and form.keyring is not None and key_id in form.keyring.ids:
                 form.rekeyed(stored.written, conversation_id, stored.user_id)
             while rekeys and not await _is_rekeyed(store, conversation_id, stored):
-                await sleep(0.01)  # a block may hold the lock
                 stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))
         except DecryptionError as error:
             found.refused.append(str(error))

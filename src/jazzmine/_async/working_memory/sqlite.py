@@ -19,7 +19,6 @@ from jazzmine._async.working_memory.backend import (
     Stored,
     WorkingMemoryBackend,
     Written,
-    new_mark,
     outcome_of,
 )
 from jazzmine._async.working_memory.store import WorkingMemoryStore
@@ -130,7 +129,7 @@ class SQLiteBackend(WorkingMemoryBackend):
     async def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
-        about = (conversation_id, stored.mark, new_mark(), data, number)
+        about = (conversation_id, stored.mark, data, number)
         return await self._change(deadline, lambda connection: memory.replace(connection, *about))
 
     async def purge(self) -> None:

@@ -202,8 +202,8 @@ class WorkingMemoryBackend(Backend):
             number: that of the format.
 
         Returns:
-            Whether it was stored; False if something else is stored by now, or a block holds the
-            lock.
+            Whether it was stored, also beside a block that holds the lock; False if something else
+            is stored by now.
         """
 
     def erase_expired(self, user_id: str, deadline: Deadline) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from jazzmine._sync.working_memory.backend import Stored
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
-from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.deadline import Deadline
 from jazzmine.encryption.found import KeysFound
 from jazzmine.errors import DecryptionError
@@ -37,7 +36,6 @@ def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> Iterator[Keys
             if not rekeys and form.keyring is not None and key_id in form.keyring.ids:
                 form.rekeyed(stored.written, conversation_id, stored.user_id)
             while rekeys and not _is_rekeyed(store, conversation_id, stored):
-                sleep(0.01)  # a block may hold the lock
                 stored = store.backend.load(conversation_id, Deadline(_TIMEOUT))
         except DecryptionError as error:
             found.refused.append(str(error))

@@ -84,12 +84,10 @@ WITH written AS (
     DELETE FROM $schema.working_memory AS memory WHERE {_IS_READ} RETURNING 1)
 {_ELSE_STORED}"""
 
-# Another form of what was read, under a new mark.
-REPLACE = f"""
-UPDATE $schema.working_memory AS memory
-SET marks = left(%(mark)s || memory.marks, 256), data = %(data)s::bytea,
-    format = %(format)s::integer
-WHERE {_IS_READ}
+# Another form of what was read, under the same mark: a block that holds the lock goes on.
+REPLACE = """
+UPDATE $schema.working_memory SET data = %(data)s::bytea, format = %(format)s::integer
+WHERE conversation_id = %(id)s AND left(marks, 16) = %(read)s AND expires_at > now()
 RETURNING true
 """
 

@@ -50,9 +50,10 @@ SET user_id = excluded.user_id, format = excluded.format, expires_at = excluded.
 WHERE expires_at <= :now
 """
 
-_REPLACE = f"""
-UPDATE working_memory
-SET format = :format, marks = substr(:mark || marks, 1, 256), data = :data WHERE {_IS_READ}
+# Another form of what was read, under the same mark: a block that holds the lock goes on.
+_REPLACE = """
+UPDATE working_memory SET format = :format, data = :data
+WHERE conversation_id = :id AND substr(marks, 1, 16) = :read AND expires_at > :now
 """
 
 _LOCK = f"""
@@ -167,7 +168,6 @@ def replace(
     connection: sqlite3.Connection,
     conversation_id: str,
     read_mark: str,
-    mark: str,
     data: bytes,
     format_number: int,
 ) -> bool:
@@ -175,8 +175,6 @@ def replace(
     values = {
         "id": conversation_id,
         "read": read_mark,
-        "mark": mark,
-        "token": "",
         "data": data,
         "format": format_number,
         "now": time.time(),

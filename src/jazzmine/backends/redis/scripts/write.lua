@@ -1,22 +1,26 @@
 -- Write a conversation's state, or delete it, if what is stored has the mark that was read.
 --
 -- Invariant: what a caller has not read is never replaced, and beside another token's lock nobody
--- writes. The marks of the last 16 saves tell a save that is sent again that it was done.
+-- writes another state. The marks of the last 16 saves tell a save that is sent again that it was
+-- done.
 --
--- ARGV: mark that was read, mark of the save, token of its lock; and, unless the state is deleted:
+-- ARGV: mark that was read, mark of the save (the same one for another form of the state that is
+-- stored: a block that holds the lock goes on), token of its lock; and, unless the state is deleted:
 -- how long it is kept (ms; '' as long as before), data, user, format.
 -- Returns 1 if it has written, or else what is stored, and who holds the lock.
 local read, mark, token, ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local holder, held_for = other_holder(token)
 local marks = stored_marks()
-if holder or string.sub(marks, 1, 16) ~= read then
+if string.sub(marks, 1, 16) ~= read or (holder and mark ~= read) then
     return stored(holder, held_for)
 end
 if not ttl then
     redis.call('DEL', LOCK, STATE)
     return 1
 end
-marks = string.sub(mark .. marks, 1, 256)
+if mark ~= read then
+    marks = string.sub(mark .. marks, 1, 256)
+end
 redis.call('HSET', STATE, 'marks', marks, 'data', ARGV[5], 'user', ARGV[6], 'format', ARGV[7])
 if ttl ~= '' then
     redis.call('PEXPIRE', STATE, ttl)
