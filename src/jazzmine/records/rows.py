@@ -110,12 +110,12 @@ class RowDecoder(Generic[AnyRecord]):
             records: list[AnyRecord] = self._parsed(bodies)
         except ValidationError:
             return self._one_by_one(rows, conversation_id)
-        always = self._always_stored
-        for record in records:
+        always, codec = self._always_stored, self._codec
+        for record, row in zip(records, rows, strict=True):
             if not always <= record.__pydantic_fields_set__:
                 return self._one_by_one(rows, conversation_id)
-        for record, row in zip(records, rows, strict=True):
-            self._open(record, row, conversation_id)
+            if codec is not None or vars(record)["metadata"]:
+                self._open(record, row, conversation_id)
         return records
 
     def _one_by_one(self, rows: Sequence[Row], conversation_id: str | None) -> list[AnyRecord]:

@@ -95,11 +95,6 @@ class OwnedRecords(MessageStore):
             self._known.clear()
         self._known[conversation_id] = None
 
-    async def _require(self, conversation_id: str) -> None:
-        """Raise `IntegrityError` unless a conversation is the user's."""
-        if not await self._has(conversation_id):
-            raise unknown_conversation(conversation_id)
-
     async def _require_free(self, conversation: Conversation) -> None:
         """Raise an error if a conversation, or the one with its id, is another user's."""
         require_own(self._user_id, conversation.user_id)
@@ -128,21 +123,26 @@ class OwnedRecords(MessageStore):
         if after is not None and not await self._sees(kind, require_id("after", after)):
             raise NotFoundError(f"after={after!r} is no record of this listing")
 
-    async def _require_within(self, messages: Sequence[Message], trace: TurnTrace | None) -> None:
-        """Raise `IntegrityError` unless what is stored is for the user's conversations."""
-        ids = {message.id for message in messages}
+    async def _require_within(
+        self, messages: Sequence[Message], trace: TurnTrace | None, new: str | None
+    ) -> None:
+        """Raise `IntegrityError` unless what is stored is for the user's conversations.
+
+        Args:
+            messages: the messages.
+            trace: their trace, or that of a message that is stored.
+            new: the id of the conversation that is stored with them.
+        """
         owners = {message.conversation_id for message in messages}
         if trace is not None:
             owners.add(trace.conversation_id)
-        for owner in sorted(owners):
-            await self._require(owner)
-        if trace is not None and trace.message_id not in ids:
-            await self._require_message(trace.message_id)
-
-    async def _require_message(self, message_id: str) -> None:
-        """Raise `IntegrityError` unless a message is in a conversation of the user."""
-        if not await self._sees("messages", message_id):
-            raise unknown_message(message_id)
+        for owner in sorted(owners - {new}):
+            if not await self._has(owner):
+                raise unknown_conversation(owner)
+        if trace is None or any(message.id == trace.message_id for message in messages):
+            return
+        if not await self._sees("messages", trace.message_id):
+            raise unknown_message(trace.message_id)
 
 
 def nothing(value: Any = None) -> Callable[[str, str | None], Any]:

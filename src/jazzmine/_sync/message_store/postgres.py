@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Callable, Mapping, Sequence
+from collections.abc import Iterator, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -127,28 +127,25 @@ class PostgresBackend(MessageBackend):
 
     def store(self, turn: Turn) -> None:
         conversation, messages, trace = turn
+        given: Snapshot[Any]
         if conversation is None and trace is None and len(messages) == 1:
-            (message,) = messages
-            if self._analyser is None:
-                values = row_values("messages", message, None)
-            else:
-                build = partial(row_values, "messages")
-                values = built(build, message, messages, self._analyser)
-            self._store_one("messages", message, values)
+            table, given = "messages", messages[0]
         elif conversation is None and trace is not None and not messages:
-            self._store_one("turn_traces", trace, row_values("turn_traces", trace, None))
+            table, given = "turn_traces", trace
         elif conversation is not None and trace is None and not messages:
-            values = row_values("conversations", conversation, None)
-            self._store_one("conversations", conversation, values)
+            table, given = "conversations", conversation
         else:
             conversations = () if conversation is None else (conversation,)
             self.store_many(conversations, messages, () if trace is None else (trace,))
-
-    def _store_one(
-        self, table: str, snapshot: Snapshot[Any], values: Mapping[str, object]
-    ) -> None:
+            return
+        if self._analyser is None or not messages:
+            values = row_values(table, given, None)
+        else:
+            build = partial(row_values, table)
+            values = built(build, given, messages, self._analyser)
         if not self._client.run(sql.STORE_ONE[table], values):
-            record, reason = snapshot.record, sql.REFUSALS[table]
+            record: Any = given.record
+            reason = sql.REFUSALS[table]
             owner = record.agent_id if table == "conversations" else record.conversation_id
             raise IntegrityError(f"{record.id!r} {reason} {owner!r}; nothing was written")
 
