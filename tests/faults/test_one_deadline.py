@@ -87,6 +87,8 @@ def opened(kind: str, store: Any, timeout: float) -> Iterator[tuple[Proxy, Any]]
         else:
             beside.put(item())
         config = {**network.through, **options, "timeout": timeout}
+        if kind == "postgres":
+            config["pool_max"] = 1  # another connection would prepare the statements once more
         behind = None
         while behind is None:  # on a busy machine it may take longer
             with suppress(StoreUnavailableError):

@@ -35,9 +35,11 @@ __all__ = [
     "connect",
     "dsn",
     "empty_schema",
+    "new_database",
     "new_schema",
     "own",
     "port_of",
+    "run_program",
 ]
 
 PASSWORD = "open-sesame-4711"
@@ -123,6 +125,26 @@ class Server(ServerProcess):
         if status := made.wait():
             said = (self._folder / "initdb").read_text()
             raise run_folder.cannot_start(self._kind, command, said, status)
+
+
+def run_program(name: str, *arguments: str, **options: Any) -> str:
+    """Run a program of PostgreSQL 18, such as pg_dump, and return what it writes."""
+    command = [str(_runnable("18") / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert not done.returncode, done.stderr
+    return str(done.stdout)
+
+
+@contextmanager
+def new_database() -> Iterator[str]:
+    """Provide the DSN of a new, empty database, and drop it at the end."""
+    name = f"jazzmine_test_{uuid4().hex}"
+    with connect(dsn()) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield changed(dsn(), dbname=name)
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @cache
