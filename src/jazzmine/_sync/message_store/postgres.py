@@ -21,7 +21,6 @@ from jazzmine.backends.postgres import trace_statements as trace_sql
 from jazzmine.backends.postgres import word_index as words
 from jazzmine.backends.postgres.rows import (
     append_parameters,
-    are_finite,
     filter_parameters,
     page_of,
     pruned_parameter,
@@ -43,7 +42,6 @@ from jazzmine.errors import (
     ConflictError,
     IntegrityError,
     NotFoundError,
-    StoreUnavailableError,
 )
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
@@ -357,19 +355,9 @@ class PostgresBackend(MessageBackend):
         return page_of(self._client.run(statement, parameters, prepare=prepare), page.after)
 
     def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        from jazzmine.backends.postgres.errors import is_out_of_range
-
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.summarize(conditions, by)
-        try:
-            rows = self._client.run(statement, parameters, prepare=False)
-            if are_finite(rows):
-                return summaries(rows)
-        except StoreUnavailableError as error:
-            if not is_out_of_range(error):
-                raise
-        lenient = trace_sql.summarize(conditions, by, lenient=True)
-        return summaries(self._client.run(lenient, parameters, prepare=False))
+        return summaries(self._client.run(statement, parameters, prepare=False))
 
     # Words
 

@@ -24,7 +24,6 @@ __all__ = [
     "is_conflict",
     "is_disconnect",
     "is_of_event_loop",
-    "is_out_of_range",
     "is_transient",
     "translated",
     "unavailable",
@@ -85,11 +84,6 @@ def is_transient(error: Exception) -> bool:
 def is_conflict(error: Exception) -> bool:
     """Return whether a unique index had the value, perhaps from a concurrent call."""
     return isinstance(error, errors.UniqueViolation)
-
-
-def is_out_of_range(error: BaseException) -> bool:
-    """Return whether a call failed because a stored number is too large for its type."""
-    return isinstance(error.__cause__, errors.NumericValueOutOfRange)
 
 
 def translated(error: Exception, address: Address) -> JazzmineError:
