@@ -7,23 +7,12 @@ from typing import Any
 
 from jazzmine._async.message_store.records import StoredRecords
 from jazzmine._async.operation import operation
-from jazzmine.records.arguments import (
-    require_id,
-    require_metadata,
-    require_text,
-)
+from jazzmine.records.arguments import require_id, require_metadata, require_text
 from jazzmine.records.base import snapshot
-from jazzmine.records.conversation_log import (
-    merged,
-)
-from jazzmine.records.hook_arguments import (
-    ConversationPage,
-    Turn,
-)
+from jazzmine.records.conversation_log import merged
+from jazzmine.records.hook_arguments import ConversationPage, Turn
 from jazzmine.records.json_values import contains
-from jazzmine.records.messages import (
-    Conversation,
-)
+from jazzmine.records.messages import Conversation
 
 __all__ = ["ConversationMethods"]
 

@@ -8,9 +8,7 @@ from jazzmine._async.message_store.forking import fork_decrypted
 from jazzmine._async.message_store.records import StoredRecords
 from jazzmine._async.operation import operation
 from jazzmine.errors import ConflictError
-from jazzmine.records.arguments import (
-    require_id,
-)
+from jazzmine.records.arguments import require_id
 from jazzmine.records.base import snapshot, snapshot_all
 from jazzmine.records.conversation_log import (
     Refusal,
@@ -21,16 +19,9 @@ from jazzmine.records.conversation_log import (
     not_before,
     require_one_conversation,
 )
-from jazzmine.records.hook_arguments import (
-    Append,
-    Fork,
-    MessagePage,
-)
+from jazzmine.records.hook_arguments import Append, Fork, MessagePage
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
-from jazzmine.records.messages import (
-    Conversation,
-    Message,
-)
+from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row, row_id
 from jazzmine.records.traces import TurnTrace
 

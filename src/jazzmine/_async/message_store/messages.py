@@ -19,20 +19,9 @@ from jazzmine.records.arguments import (
 )
 from jazzmine.records.base import snapshot, snapshot_all
 from jazzmine.records.context_window import LEAST_TOKENS, ContextWindow, estimated_tokens
-from jazzmine.records.conversation_log import (
-    distinct,
-    merged,
-)
-from jazzmine.records.hook_arguments import (
-    MessagePage,
-    NewestPage,
-    Turn,
-)
-from jazzmine.records.messages import (
-    Message,
-    MessageOrder,
-    require_editable,
-)
+from jazzmine.records.conversation_log import distinct, merged
+from jazzmine.records.hook_arguments import MessagePage, NewestPage, Turn
+from jazzmine.records.messages import Message, MessageOrder, require_editable
 from jazzmine.records.types import MAX_INT
 from jazzmine.tracing import call_span, count_records
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.operation import composed
+from jazzmine._async.view import View
 from jazzmine.errors import NotFoundError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.base import RecordKind
@@ -30,7 +31,7 @@ __all__ = ["OwnedRecords", "about", "not_stored", "nothing"]
 _MOST_REMEMBERED = 10_000
 
 
-class OwnedRecords(MessageStore):
+class OwnedRecords(View[MessageStore], MessageStore):
     """Knows which conversations of a store are a user's; the base class of a view.
 
     Args:
@@ -39,42 +40,15 @@ class OwnedRecords(MessageStore):
     """
 
     def __init__(self, store: MessageStore, user_id: str) -> None:
-        self._store = store
-        self._user_id = user_id
-        self._affinity = store._affinity
-        self._closed = False
+        super().__init__(store, user_id)
         self._known: dict[str, None] = {}
-
-    @property
-    def system_name(self) -> str:
-        """The value of the attribute `db.system.name` of its spans."""
-        return self._store.system_name
-
-    def require_open(self) -> None:
-        """Raise unless both the view and its store are open."""
-        super().require_open()
-        self._store.require_open()
-
-    async def _close(self) -> None:
-        pass  # the store stays open
 
     def scoped(self, *, user_id: str) -> MessageStore:
         """Return another view of the same user."""
-        return self._store.scoped(user_id=self._own(user_id))
-
-    @composed
-    async def ping(self) -> None:
-        """Make one cheap round trip to the server."""
-        await self._store.ping()
+        return self._store.scoped(user_id=self._own(require_id("user_id", user_id)))
 
     # Whose a record is. Rows are looked at as they are stored: what is another user's is not
     # decrypted.
-
-    def _own(self, user_id: str | None) -> str:
-        """Return the id of the user; raise `ScopeError` if another user's is given."""
-        if user_id is not None:
-            require_own(self._user_id, require_id("user_id", user_id))
-        return self._user_id
 
     async def _owner(self, conversation_id: str) -> str | None:
         """Return whose a conversation is; None if it is not stored."""

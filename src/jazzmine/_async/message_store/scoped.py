@@ -14,17 +14,8 @@ from jazzmine.records.base import snapshot
 from jazzmine.records.conversation_log import unknown_conversation
 from jazzmine.records.hook_arguments import Append, MessagePage, Turn
 from jazzmine.records.log import Erasure
-from jazzmine.records.messages import (
-    Conversation,
-    FoundMessage,
-    Message,
-    MessageRole,
-    SearchOrder,
-)
-from jazzmine.records.owners import (
-    id_taken,
-    require_own,
-)
+from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole, SearchOrder
+from jazzmine.records.owners import id_taken, require_own
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 

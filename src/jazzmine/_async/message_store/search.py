@@ -21,11 +21,7 @@ from jazzmine.records.arguments import (
     require_text,
     require_time,
 )
-from jazzmine.records.messages import (
-    FoundMessage,
-    MessageRole,
-    SearchOrder,
-)
+from jazzmine.records.messages import FoundMessage, MessageRole, SearchOrder
 from jazzmine.search.query import SearchScope, parse_query
 
 __all__ = ["SearchMethods"]

@@ -6,23 +6,11 @@ from collections.abc import Iterable
 
 from jazzmine._async.message_store.records import KeepRows, StoredRecords
 from jazzmine._async.operation import operation
-from jazzmine.records.arguments import (
-    require_count,
-    require_id,
-    require_usage_key,
-)
+from jazzmine.records.arguments import require_count, require_id, require_usage_key
 from jazzmine.records.base import snapshot, snapshot_all
-from jazzmine.records.conversation_log import (
-    distinct,
-)
-from jazzmine.records.hook_arguments import (
-    TracePage,
-    Turn,
-)
-from jazzmine.records.messages import (
-    Conversation,
-    Message,
-)
+from jazzmine.records.conversation_log import distinct
+from jazzmine.records.hook_arguments import TracePage, Turn
+from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 

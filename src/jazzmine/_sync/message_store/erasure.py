@@ -8,12 +8,7 @@ from typing import Any
 from jazzmine._sync.message_store.deletion import delete_in_steps, prune_in_steps
 from jazzmine._sync.message_store.records import StoredRecords
 from jazzmine._sync.operation import operation
-from jazzmine.records.arguments import (
-    require_count,
-    require_id,
-    require_metadata,
-    require_time,
-)
+from jazzmine.records.arguments import require_count, require_id, require_metadata, require_time
 from jazzmine.records.json_values import contains
 from jazzmine.records.log import Erasure
 from jazzmine.records.rows import Row

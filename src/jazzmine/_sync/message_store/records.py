@@ -13,10 +13,7 @@ from jazzmine.encryption.codecs import NO_SEARCH
 from jazzmine.encryption.records import RecordCodec, require_readable
 from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.errors import ConfigurationError, NotFoundError
-from jazzmine.records.arguments import (
-    require_count,
-    require_id,
-)
+from jazzmine.records.arguments import require_count, require_id
 from jazzmine.records.base import Record, RecordKind, Snapshot, snapshot
 from jazzmine.records.hook_arguments import (
     ConversationPage,
@@ -25,10 +22,7 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
-from jazzmine.records.messages import (
-    Conversation,
-    Message,
-)
+from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.unreadable import Unreadable
