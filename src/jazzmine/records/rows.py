@@ -70,7 +70,8 @@ class RowDecoder(Generic[AnyRecord]):
                 keys.
         """
         record = self.stored_record(row)
-        self._open(record, row, conversation_id)
+        if self._codec is not None or vars(record)["metadata"]:
+            self._open(record, row, conversation_id)
         return record
 
     def stored_record(self, row: Row) -> AnyRecord:
@@ -128,8 +129,6 @@ class RowDecoder(Generic[AnyRecord]):
         """Decrypt a record; raise `DecryptionError` if the store was opened without keys."""
         if self._codec is not None:
             self._codec.decrypt(record, row_id(row), conversation_id)
-            return
-        if not vars(record)["metadata"]:
             return
         encrypted = encrypted_text(vars(record)["metadata"])
         if encrypted is not None:

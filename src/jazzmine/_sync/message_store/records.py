@@ -134,7 +134,9 @@ class StoredRecords(Store[MessageBackend]):
         last = None if page.after is None else require_id("after", page.after)
         if size == 0 and last is None:
             return []
-        rows = hook(page._replace(limit=size, after=last))
+        if size is not page.limit or last is not page.after:
+            page = page._replace(limit=size, after=last)
+        rows = hook(page)
         records, wanted = decoded(rows), size
         while size is not None and len(records) < size and len(rows) == wanted:
             # What is left out may go on for long: larger pages, which are decoded in a thread.
