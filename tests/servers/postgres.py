@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -257,6 +258,11 @@ _TABLES = (
 )
 
 
+_RUNNING = """
+SELECT pid FROM pg_stat_activity
+WHERE state = 'active' AND pid <> pg_backend_pid() AND strpos(query, %s) > 0"""
+
+
 @contextmanager
 def empty_schema(version: str = VERSIONS[0]) -> Iterator[str]:
     """Provide the name of a schema without data; its tables may exist already."""
@@ -279,6 +285,8 @@ def _beside(version: str) -> psycopg.Connection[tuple[Any, ...]]:
 def _empty(connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> None:
     # Deleting the few rows of a test is many times faster than truncating three tables.
     # No statement contains the schema's name: a test ends the sessions whose statements do.
+    while connection.execute(_RUNNING, [schema]).fetchone() is not None:
+        time.sleep(0.01)  # a call was cancelled, and its write may take effect still
     connection.execute("SELECT set_config('search_path', %s, false)", [schema])
     for tables in _TABLES:
         if connection.execute("SELECT to_regclass(%s)", tables[:1]).fetchone() != (None,):
