@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import AsyncConnectionPool
 
+from jazzmine._async.clients.postgres import client
 from jazzmine.backends.postgres.dsn import Address
-from jazzmine.errors import InvalidAddressError, StoreUnavailableError
+from jazzmine.core.message_store import MessageStore
+from jazzmine.errors import ConfigurationError, InvalidAddressError, StoreUnavailableError
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened
 from tests.backends.postgres_samples import behind, config, conversation, message
 from tests.faults.sizes import LENIENCE, TOLERANCE
@@ -150,11 +154,18 @@ def test_the_keepalive_options_of_an_address_are_kept(own: dict[str, str], kept:
 
 
 async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
-    schema: str, caplog: pytest.LogCaptureFixture
+    schema: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pools: list[AsyncConnectionPool] = []
+
+    def new_pool(*args: Any, **options: Any) -> AsyncConnectionPool:
+        pools.append(AsyncConnectionPool(*args, **options))
+        return pools[0]
+
+    monkeypatch.setattr(client, "DriverPool", new_pool)
     with network("direct", schema, pool_min=10, timeout=1.0 + LENIENCE) as (proxy, options):
         async with opened("async", options) as store:
-            await store.ping()
+            await pools[0].wait(60)  # one that is made later would be the end of an outage
             proxy.target = 1  # nothing listens there
             proxy.cut()
             with pytest.raises(StoreUnavailableError):
@@ -168,6 +179,18 @@ async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.01)
             await store.ping()
+
+
+async def test_the_event_loop_of_windows_is_refused_with_what_to_do(
+    schema: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = type(asyncio.get_running_loop())
+    monkeypatch.setattr(asyncio, "ProactorEventLoop", kind, raising=False)
+    monkeypatch.setattr(sys, "platform", "win32")
+
+    with pytest.raises(ConfigurationError, match="SelectorEventLoop"):
+        await MessageStore.initialize(config(schema))
+    assert not caplog.text
 
 
 # Several hosts
