@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from jazzmine import NotFoundError
 from jazzmine.core.message_store import MessageStore
-from tests.behaviour.samples import NOW, conversation, ids
+from tests.behaviour.samples import conversation, ids
 
 each_write = pytest.mark.parametrize("write", ["store_conversation", "update_conversation"])
 
@@ -28,51 +27,6 @@ async def test_a_stored_conversation_is_read_back(store: MessageStore, write: st
     await getattr(store, write)(stored)
 
     assert await store.get_conversation_by_id("c1") == stored
-
-
-@pytest.mark.each_value
-@pytest.mark.parametrize(
-    ("steps", "order"),
-    [
-        ([lambda store: store.store_conversation(conversation("d"))], "d a c b"),
-        ([lambda store: store.store_conversation(conversation("b", title="Other"))], "a c b"),
-        (
-            [lambda store: store.update_conversation(conversation("b", last_updated_at=NOW + 1))],
-            "b a c",
-        ),
-        (
-            [
-                lambda store: store.delete_conversation("b"),
-                lambda store: store.store_conversation(conversation("b")),
-            ],
-            "b a c",
-        ),
-    ],
-    ids=["another", "stored again", "updated later", "deleted and stored again"],
-)
-async def test_equally_new_conversations_are_listed_latest_stored_first(
-    store: MessageStore, steps: list[Callable[[Any], Any]], order: str
-) -> None:
-    for name in ("b", "c", "a"):
-        await store.store_conversation(conversation(name))
-
-    for step in steps:
-        await step(store)
-
-    assert await listed(store) == order.split()
-
-
-async def test_the_next_page_of_conversations_is_right_after_changes(store: MessageStore) -> None:
-    await store.store_conversation(conversation("a"))
-    await store.store_conversation(conversation("b"))
-    await store.store_conversation(conversation("c"))
-    assert await listed(store, limit=1) == ["c"]
-
-    await store.store_conversation(conversation("newer", last_updated_at=NOW + 1))
-    await store.store_conversation(conversation("older", last_updated_at=NOW - 1))
-    await store.delete_conversation("a")
-
-    assert await listed(store, after="c") == ["b", "older"]
 
 
 @pytest.mark.parametrize("after", ["gone", "other"])

@@ -13,18 +13,6 @@ from tests.behaviour.apis import Api, take
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import NOW, conversation, ids, message, messages
 
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("batch_size", [1, 2, 3, 4, 500])
-async def test_iteration_yields_the_listing(chat: MessageStore, batch_size: int) -> None:
-    await chat.store_messages(messages("m2", "m3", "m4"))
-    await chat.store_message(message("m1", timestamp=NOW - 1))
-
-    found = [m.id async for m in chat.iter_messages("c1", batch_size=batch_size)]
-
-    assert found == ["m1", "m2", "m3", "m4"]
-
-
 CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "added": (
         lambda store: store.store_turn(
@@ -84,20 +72,6 @@ async def test_iteration_ends_when_the_conversation_is_deleted_meanwhile(
 
     rest = [m async for m in iterator]
     assert len(rest) <= 1
-
-
-async def test_two_iterations_of_one_conversation_do_not_disturb_each_other(
-    chat: MessageStore,
-) -> None:
-    await chat.store_messages(messages("m1", "m2", "m3"))
-    one = chat.iter_messages("c1", batch_size=1)
-    other = chat.iter_messages("c1", batch_size=2)
-
-    begun = [*await take(one, 2), *await take(other, 1)]
-    rest = [[m.id async for m in other], [m.id async for m in one]]
-
-    assert ids(begun) == ["m1", "m2", "m1"]
-    assert rest == [["m2", "m3"], ["m3"]]
 
 
 @pytest.mark.smoke

@@ -59,16 +59,6 @@ async def test_traces_are_copied_under_new_ids(chat: MessageStore) -> None:
     assert len(await chat.find_turn_traces(TraceFilter())) == 5
 
 
-async def test_a_conversation_is_copied_as_often_as_one_likes(chat: MessageStore) -> None:
-    await chat.append_messages("c1", messages("m1"))
-
-    first = await chat.fork_conversation("c1", conversation("c2"))
-    second = await chat.fork_conversation("c1", conversation("c3"))
-    third = await chat.fork_conversation("c2", conversation("c4"))
-
-    assert len({"m1", first["m1"], second["m1"], third[first["m1"]]}) == 4
-
-
 @pytest.mark.parametrize("target", ["c1", "c2"])
 async def test_a_stored_conversation_is_not_replaced(chat: MessageStore, target: str) -> None:
     await chat.store_conversation(conversation("c2"))

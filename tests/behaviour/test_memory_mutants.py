@@ -267,22 +267,12 @@ async def test_a_store_that_releases_the_lock_after_loading_fails(test: Test) ->
         await test(SYNC, as_async(LetsTheLockGoAfterLoading()))
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
-        locks.test_updates_of_all_kinds_at_once_are_all_kept,
-        update.test_functions_at_once_are_all_applied,
-    ],
-)
-async def test_a_store_that_saves_over_anything_fails(test: Test) -> None:
+@pytest.mark.parametrize("broken", [Unordered, SavesTheFirstResult])
+async def test_a_store_that_loses_what_functions_change_at_once_fails(
+    broken: Callable[[], WorkingMemoryStore],
+) -> None:
     with pytest.raises(AssertionError):
-        await test(SYNC, as_async(Unordered()))
-
-
-async def test_a_store_that_saves_the_first_result_of_a_function_fails() -> None:
-    store = as_async(SavesTheFirstResult())
-    with pytest.raises(AssertionError):
-        await update.test_functions_at_once_are_all_applied(SYNC, store)
+        await update.test_functions_at_once_are_all_applied(SYNC, as_async(broken()))
 
 
 async def test_a_store_that_has_one_lock_for_all_fails() -> None:

@@ -91,17 +91,6 @@ async def test_messages_are_in_the_order_in_which_they_were_first_stored(
     assert await listed(chat) == order.split()
 
 
-async def test_the_order_among_equals_outlives_the_store(api: Api, config: Config) -> None:
-    async with await api.MessageStore.initialize(config) as store:
-        await store.store_turn(conversation=conversation(), messages=messages("c", "a", "b"))
-        await store.store_message(message("c", intent="changed"))
-
-    async with await api.MessageStore.initialize(config) as reopened:
-        await reopened.store_messages(messages("d", "a"))
-
-        assert await listed(reopened) == ["c", "a", "b", "d"]
-
-
 @pytest.mark.smoke
 async def test_the_order_among_equals_is_the_same_for_all_stores_on_the_same_data(
     api: Api, chat: MessageStore, config: Config

@@ -6,21 +6,8 @@ import pytest
 
 from jazzmine import NotFoundError
 from jazzmine.core.message_store import MessageStore, TraceFilter
-from tests.behaviour.samples import ids, messages, trace
+from tests.behaviour.samples import messages, trace
 from tests.behaviour.writes import store_traces
-
-
-async def test_the_next_page_begins_after_a_trace_that_no_longer_matches(
-    chat: MessageStore,
-) -> None:
-    await store_traces(chat, trace("m1"), trace("m2"), trace("m3"))
-    where = TraceFilter(agent_id="a1")
-    page = await chat.find_turn_traces(where, limit=2)
-    assert ids(page) == ["trace-of-m3", "trace-of-m2"]
-
-    await chat.store_turn_trace(trace("m2", agent_id="a2"))
-
-    assert ids(await chat.find_turn_traces(where, after="trace-of-m2")) == ["trace-of-m1"]
 
 
 async def test_a_page_after_a_trace_that_is_not_there_is_refused(chat: MessageStore) -> None:

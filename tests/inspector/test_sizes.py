@@ -138,39 +138,3 @@ async def test_each_page_fits_and_can_be_read(
             await page.set_viewport_size({"width": width, "height": 800})
             assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
     assert problems == []
-
-
-async def test_a_conversation_opens_with_its_newest_message_in_view(
-    context: BrowserContext, shown: tuple[int, Served]
-) -> None:
-    size, _ = shown
-    page = await context.new_page()
-    await page.goto("/")
-    if not size:
-        await expect(page.locator("main")).to_contain_text("No conversation is stored yet")
-        return
-    await page.locator("a.row", has_text=f"{size:,} message").click()
-    await expect(page.locator(f"#m-m{size - 1}")).to_be_in_viewport()
-    await expect(page.locator("#end")).to_be_in_viewport()
-
-
-async def test_on_a_phone_the_turns_are_a_list_of_labelled_values(
-    context: BrowserContext, shown: tuple[int, Served]
-) -> None:
-    size, _ = shown
-    page = await context.new_page()
-    await page.set_viewport_size({"width": 390, "height": 800})
-    await page.goto("/turns")
-    if not size:
-        await expect(page.locator("main")).to_contain_text("No turn is stored yet")
-        return
-    await expect(page.locator(".turns thead")).to_be_hidden()
-    turn = page.locator(".turns tr").nth(1)
-    labels = await turn.locator("td:visible").evaluate_all(
-        """(cells) => cells.map((each) => getComputedStyle(each, "::before").content)"""
-    )
-    assert labels[:4] == ['"User"', '"Agent"', '"Intent"', '"Took"']
-    tops = await turn.locator("td:visible").evaluate_all(
-        "(cells) => cells.map((each) => each.getBoundingClientRect().top)"
-    )
-    assert tops == sorted(set(tops))
