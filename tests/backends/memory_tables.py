@@ -19,19 +19,6 @@ from tests.backends.redis_apis import Opened
 from tests.servers import postgres
 from tests.servers import redis as redis_server
 
-__all__ = [
-    "APIS",
-    "BACKENDS",
-    "TOKEN",
-    "Config",
-    "Locks",
-    "PostgresRows",
-    "Rows",
-    "SQLiteRows",
-    "open_sync",
-    "opened_backend",
-]
-
 Config = Mapping[str, Any]
 
 

@@ -146,9 +146,3 @@ async def test_the_server_ends_a_statement_whose_client_has_disappeared(
                     await call
                 assert await asyncio.to_thread(backends.active_within, 2.0) == 0
             proxy.cut()
-
-
-# Writes that arrive late
-
-
-# Calls that wait for a connection

@@ -33,9 +33,6 @@ async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
         assert await store.get_conversation_by_id(long) is None
 
 
-# Writes that wait for a free connection
-
-
 # Records that are stored again
 
 

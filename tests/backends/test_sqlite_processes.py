@@ -44,9 +44,6 @@ def is_sound(path: Path) -> bool:
         return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-# Many at once
-
-
 # Locks of other processes
 
 

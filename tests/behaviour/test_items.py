@@ -80,9 +80,6 @@ async def test_any_key_of_a_value_is_stored_and_found_by(items: LongTermMemorySt
         assert await items.list_items(where={key: 1.0}) == [stored]
 
 
-# Compare and set
-
-
 # Several changes
 
 

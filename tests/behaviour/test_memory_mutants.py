@@ -53,16 +53,16 @@ class CountsABlockTwice(InMemoryWorkingMemoryStore):
     def locked(self, cid: str, message_id: str | None = None) -> Iterator[WorkingMemory]:
         with super().locked(cid) as memory:
             yield memory
-        self._update(cid, lambda memory: True)
+        self.update(cid, lambda memory: True)
 
 
 class DropsWhatIsInvalidInABlock(InMemoryWorkingMemoryStore):
-    def _given_back(
-        self, memory: WorkingMemory, before: WorkingMemory, message_id: str | None = None
-    ) -> WorkingMemory:
-        kept = [topic for topic in memory.topic_history if not isinstance(topic, str)]
-        memory.topic_history = kept
-        return super()._given_back(memory, before, message_id)
+    @contextmanager
+    def locked(self, cid: str, message_id: str | None = None) -> Iterator[WorkingMemory]:
+        with super().locked(cid) as memory:
+            yield memory
+            kept = [topic for topic in memory.topic_history if not isinstance(topic, str)]
+            memory.topic_history = kept
 
 
 class IgnoresTheRevision(InMemoryWorkingMemoryStore):
@@ -101,13 +101,12 @@ class DoesNotCountTheSaves(WorkingMemoryStore):
 
 
 class SavesWhatDidNotApply(InMemoryWorkingMemoryStore):
-    def _update(self, cid: str, transition: Callable[[WorkingMemory], bool]) -> WorkingMemory:
-        def apply(memory: WorkingMemory) -> bool:
+    def complete_flow(self, cid: str, flow_id: str | None = None) -> WorkingMemory:
+        def complete(memory: WorkingMemory) -> None:
             with suppress(NotAppliedError):
-                transition(memory)
-            return True
+                memory.complete_flow(flow_id)
 
-        return super()._update(cid, apply)
+        return self.update(cid, complete)
 
 
 class KeepsTheLockOnErrors(InMemoryWorkingMemoryStore):

@@ -83,6 +83,3 @@ async def test_a_message_never_moves_to_another_conversation(
     assert await chat.get_message_by_id("m2") is None
     assert await chat.get_message_by_id("m1") == message()
     assert await chat.get_messages_by_conversation_id("c2") == []
-
-
-# Deletion

@@ -26,20 +26,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.servers import run_folder
 from tests.servers.process import ServerProcess, free_port
 
-__all__ = [
-    "PASSWORD",
-    "VERSIONS",
-    "Server",
-    "answers",
-    "changed",
-    "connect",
-    "dsn",
-    "empty_schema",
-    "new_schema",
-    "own",
-    "port_of",
-]
-
 PASSWORD = "open-sesame-4711"
 _FOLDERS = {"18": "pginstall18", "16": "pginstall"}
 

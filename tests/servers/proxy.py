@@ -8,8 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["Connection", "Proxy"]
-
 
 class Proxy:
     """Forwards connections to a port; a context manager.
