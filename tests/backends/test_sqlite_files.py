@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sqlite3
@@ -192,7 +193,8 @@ def test_a_damaged_file_raises_an_error_that_names_it(
 def test_a_warning_tells_of_a_network_file_system(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(file_check, "_file_system", lambda path: "nfs4")
+    mounts = f"/dev/sda / ext4 rw 0 0\nhost:/x {path.parent} nfs4 rw 0 0\n"
+    monkeypatch.setattr(file_check, "open", lambda *_, **__: io.StringIO(mounts), raising=False)
     with caplog.at_level(logging.WARNING):
         opened(path).close()
 

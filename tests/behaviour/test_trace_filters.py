@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from jazzmine.core.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import (
     llm_call,
+    messages,
     tool_trace,
     trace,
 )
@@ -202,3 +203,12 @@ async def test_something_else_than_a_filter_is_refused(store: MessageStore, wher
         await store.find_turn_traces(where)
     with pytest.raises(TypeError, match="expected a TraceFilter"):
         await store.summarize_usage(where, by="agent")
+
+
+async def test_a_hundred_traces_are_found_unless_more_are_asked_for(chat: MessageStore) -> None:
+    names = [f"m{number:03}" for number in range(101)]
+    await chat.store_messages(messages(*names))
+    await store_traces(chat, *(trace(name, started_at_ms=int(name[1:])) for name in names))
+
+    assert len(await chat.find_turn_traces(TraceFilter())) == 100
+    assert len(await chat.find_turn_traces(TraceFilter(), limit=101)) == 101

@@ -4,31 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-import pytest
-
 from jazzmine import EmissionRecord
 from jazzmine.core.message_store import MessageStore, TurnTrace
 from tests.behaviour.samples import (
-    full_trace,
     ids,
-    message,
     messages,
     trace,
 )
 from tests.behaviour.writes import store_traces
-
-
-@pytest.mark.smoke
-async def test_a_stored_trace_is_read_back_with_every_field(chat: MessageStore) -> None:
-    await chat.store_message(message())
-    stored = full_trace()
-
-    await chat.store_turn_trace(stored)
-
-    assert await chat.get_turn_trace_by_id("trace-of-m1") == stored
-    assert await chat.get_turn_trace_by_message_id("m1") == stored
-    assert await chat.get_turn_traces_by_conversation_id("c1") == [stored]
-    assert await chat.get_turn_traces_by_agent_id("a1") == [stored]
 
 
 async def test_the_ids_that_records_get_by_themselves_are_kept(chat: MessageStore) -> None:
