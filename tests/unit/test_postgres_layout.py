@@ -118,19 +118,6 @@ def _constraints(field: FieldInfo) -> str:
     return f"NOT NULL DEFAULT {default}"
 
 
-def test_a_field_that_is_missing_in_the_json_of_a_message_has_its_default() -> None:
-    values = MESSAGES_TABLE.values
-    assert "coalesce(enhanced_message, '')" in values
-    assert "coalesce(intent, 'unknown')" in values
-    assert "coalesce(is_continuation, true)" in values
-    assert "coalesce(sentiment_score, 0.0)" in values
-    assert "coalesce(entities, '[]')" in values
-    assert "coalesce(metadata, '{}')" in values
-    assert "coalesce(errors" not in values
-    assert "coalesce(timestamp" not in values
-    assert "coalesce" not in TRACES_TABLE.values
-
-
 STORED = (
     '{"id":"c","user_id":"u","agent_id":"a","title":"0.00 -0","created_at":1,"last_updated_at":2,'
     '"metadata":{"a": 0.00}}'
