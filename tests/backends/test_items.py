@@ -181,18 +181,6 @@ def test_a_page_is_read_by_index_on_postgresql(
         assert index in plan(schema, statement, parameters)
 
 
-def test_namespaces_and_expired_items_are_found_by_index_on_postgresql() -> None:
-    with postgres.empty_schema() as schema:
-        config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
-        with LongTermMemoryStore.initialize(config) as store:
-            store.apply([PutItem(item(f"{n}")) for n in range(1_000)])
-        statement, parameters = postgres_items.namespaces_page("", "", 10)
-        found = plan(schema, statement, parameters)
-
-    assert "Seq Scan" not in found
-    assert "memory_items_pkey" in found
-
-
 def plan(schema: str, statement: str, parameters: dict[str, object]) -> str:
     query = bind(f"EXPLAIN {statement}", schema)
     analyze(schema)

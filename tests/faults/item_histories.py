@@ -21,16 +21,6 @@ from jazzmine import (
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome, bounded
 from tests.faults.recorders import RandomCalls
 
-__all__ = [
-    "EMPTY",
-    "ITEM_READS",
-    "Given",
-    "ItemRecorder",
-    "Revisions",
-    "history_of",
-    "item_model",
-]
-
 PLACES: list[tuple[tuple[str, ...], str]] = [
     (("n", "a"), "k"),
     (("n", "a"), "l"),
