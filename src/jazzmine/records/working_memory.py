@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+
 from jazzmine.errors import NotAppliedError
 from jazzmine.records.conversation_state import ConversationState
 from jazzmine.records.enums import ConversationStatus, FlowStatus
@@ -31,6 +33,7 @@ from jazzmine.records.transition_arguments import (
 )
 from jazzmine.records.turn import TopicShift, TurnCache, merge_entities
 from jazzmine.records.unknown_fields import KEPT
+from jazzmine.records.unreadable import titled
 
 __all__ = ["STRICT", "WorkingMemory"]
 
@@ -395,7 +398,10 @@ class WorkingMemory(ConversationState):
         slot that changes closes the question for which the flow waits: the user would confirm
         something else.
         """
-        answer = SlotAnswer(slot_name, value, validation_error)
+        try:
+            answer = SlotAnswer(slot_name, value, validation_error)
+        except ValidationError as refusal:
+            raise titled(refusal, f"the slot {slot_name!a}") from None
         flow = self.active_flow
         slot = flow.slots.get(answer.slot_name) if flow else None
         if slot is None:
