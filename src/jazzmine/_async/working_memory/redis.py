@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine._async.clients.redis import RedisClient
+from jazzmine._async.clients.redis import RedisClient, client_for, require_client
 from jazzmine._async.working_memory.backend import (
     Again,
     Lock,
@@ -16,15 +16,7 @@ from jazzmine._async.working_memory.backend import (
     outcome_of,
 )
 from jazzmine._async.working_memory.store import WorkingMemoryStore
-from jazzmine._compat.redis import (
-    AsyncAnyRedis as AnyRedis,
-)
-from jazzmine._compat.redis import (
-    async_client_for as client_for,
-)
-from jazzmine._compat.redis import (
-    async_require_client as require_client,
-)
+from jazzmine._compat.redis import AsyncAnyRedis as AnyRedis
 from jazzmine.backends.addresses import wrong_option
 from jazzmine.backends.redis import keys as layout
 from jazzmine.backends.redis.driver import option_names, redis_driver
