@@ -108,7 +108,7 @@ def test_every_message_delivered_twice_to_programs_that_are_killed_is_applied_on
             assert programs[0].stdout is not None
             for line in programs[0].stdout:
                 done.append(line.strip())
-                if chance.random() < 0.2:
+                if chance.random() < 1 / size(5, 15):
                     time.sleep(chance.random() / 50)
                     break
             for each in programs:

@@ -84,18 +84,17 @@ class PostgresBackend(WorkingMemoryBackend):
     async def write(
         self, save: Save, again: Again, deadline: Deadline
     ) -> Written | Locked | Stored:
-        data = save.data
         parameters = {
             "id": to_text(save.conversation_id),
             "mark": save.mark,
             "read": save.read_mark,
             "token": save.token,
-            "data": data,
+            "data": save.data,
             "user": to_text(save.user_id),
-            "format": save.form.format,
+            "format": save.format,
             "ttl": self._ttl,
         }
-        statement = sql.DELETE if data is None else sql.WRITE if save.read_mark else sql.CREATE
+        statement = sql.DELETE if save.data is None else sql.WRITE if save.read_mark else sql.CREATE
         outcome = await self._outcome(save, statement, parameters, deadline)
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))

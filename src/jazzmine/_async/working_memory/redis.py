@@ -149,9 +149,9 @@ class _Redis(WorkingMemoryBackend):
         self, save: Save, again: Again, deadline: Deadline
     ) -> Written | Locked | Stored:
         """Write with a script."""
-        data = save.data
-        state = () if data is None else (self._ttl, data, save.user_id, save.form.format)
-        arguments = (save.read_mark, save.mark, save.token, *state)
+        arguments: list[str | bytes | int] = [save.read_mark, save.mark, save.token]
+        if isinstance(save.data, bytes):
+            arguments += [self._ttl, save.data, save.user_id, save.format]
         keys = keys_of(save.conversation_id)
         reply = await self.client.run(layout.WRITE, keys, arguments, deadline)
         if isinstance(reply, int):

@@ -262,4 +262,3 @@ class RedisClient:
 
 def _closed_meanwhile() -> StoreClosedError:
     return StoreClosedError("this store was closed meanwhile; open another with initialize()")
-

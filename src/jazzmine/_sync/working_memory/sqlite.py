@@ -109,7 +109,7 @@ class SQLiteBackend(WorkingMemoryBackend):
 
     def _write(self, connection: sqlite3.Connection, save: Save) -> Row | None:
         data = save.data
-        state = None if data is None else (data, save.user_id, save.form.format)
+        state = (data, save.user_id, save.format) if isinstance(data, bytes) else None
         about = (save.conversation_id, save.read_mark, save.mark, save.token)
         return memory.write(connection, *about, state, self._config.ttl_seconds)
 

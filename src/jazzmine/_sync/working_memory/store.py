@@ -601,7 +601,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         return call_deadline(self._config.timeout)
 
     def _renewed(self, block: Block) -> AbstractContextManager[None]:
-        if not self.backend.locks_expire:
+        if self.backend.is_in_process:
             return nullcontext()
         return Periodic(self._config.lease_seconds / 3, partial(self._updates.renew, block))
 
