@@ -70,10 +70,10 @@ def assert_applied_once(stores: Stores, message_ids: list[str]) -> None:
     assert sorted(t.turn_number for t in traces) == list(range(1, len(message_ids) + 1))
     assert state.data["counts"] == dict.fromkeys(message_ids, 1)
     assert state.turn_number == len(message_ids)
-    begun = [each for each in message_ids if int(each[1:]) % 3 == 0]
+    ended = [f"m{number}" for number in range(0, len(message_ids) - 2, 3)]
     newest = [(flow.flow_id, flow.status) for flow in state.flow_history]
-    assert state.flow_count == len(begun)
-    assert newest == [(each, "completed") for each in begun[-len(newest) :]]
+    assert state.flow_count == len(ended)
+    assert newest == [(each, "completed") for each in ended[-len(newest) :]]
 
 
 @pytest.mark.parametrize("step", STEPS)

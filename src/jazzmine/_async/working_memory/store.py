@@ -28,9 +28,10 @@ from jazzmine.errors import (
     StaleWorkingMemoryError,
 )
 from jazzmine.records.arguments import require_id
+from jazzmine.records.derived_state import STRICT
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
-from jazzmine.records.working_memory import STRICT, WorkingMemory
+from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.tracing import call_span
 
 __all__ = ["WorkingMemoryStore", "no_working_memory"]
