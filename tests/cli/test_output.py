@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine.cli.places import Kind, Messages
+from jazzmine.cli.places import Messages, Sort
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import conversation, message, trace
 from tests.cli.program import COMMAND, environment, run, run_program
@@ -105,7 +105,7 @@ def test_an_export_of_a_store_that_is_written_to_can_be_imported(
     url, target = (f"sqlite:{tmp_path / name}.db" for name in ("source", "target"))
     batches = Messages.batches
 
-    def batches_beside_a_writer(self: Messages, kind: Kind) -> Iterator[list[Any]]:
+    def batches_beside_a_writer(self: Messages, kind: Sort) -> Iterator[list[Any]]:
         yield from batches(self, kind)
         new = conversation(f"new-{kind}")
         with MessageStore.initialize(url) as store:

@@ -13,8 +13,6 @@ from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.traces import TurnTrace
 from jazzmine.sync import MessageStore
 
-__all__ = ["conversation_page"]
-
 _STYLE = """
 :root {
   color-scheme: light dark;

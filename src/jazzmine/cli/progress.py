@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
 
 from rich.progress import (
     Progress,
@@ -17,8 +19,7 @@ from rich.progress import (
 from rich.text import Text
 
 from jazzmine.cli.output import errors
-
-__all__ = ["Counter", "counting"]
+from jazzmine.cli.places import Batch
 
 _EVERY = 200
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
@@ -44,6 +45,14 @@ class Counter:
         """Begin another part of the work."""
         self._done = 0
         self._progress.reset(self._task, description=what, total=None)
+
+    def through(self, verb: str, stream: Iterable[Batch]) -> Iterator[Batch]:
+        """Yield a stream of records, and count them."""
+        for kind, batches in groupby(stream, key=itemgetter(0)):
+            self.begin(f"{verb} {kind}")
+            for batch in batches:
+                yield batch
+                self.step(len(batch[1]))
 
     def step(self, count: int = 1, left: int | None = None) -> None:
         """Count some more; `left` are those that are still to do, if that is known."""
