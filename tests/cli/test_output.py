@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ READING = [
     ["usage"],
     ["export"],
     ["--help"],
+    ["ls", "--help"],
+    ["--version"],
 ]
 
 
@@ -51,7 +54,7 @@ def test_characters_that_the_output_cannot_hold_are_replaced(
         assert json.loads(lines[1])["original_content"] == "東京 \U0001f600"
 
 
-@pytest.mark.parametrize("command", [one for one in READING if one != ["--help"]], ids=" ".join)
+@pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_a_full_output_is_named(foreign_url: str, command: list[str]) -> None:
     given = environment(JAZZMINE_MESSAGE_STORE=foreign_url)
     with open("/dev/full", "wb") as full:
@@ -80,6 +83,18 @@ def test_a_closed_pipe_is_141(tmp_path: Path, command: list[str]) -> None:
         program.stdout.readline()
         program.stdout.close()
         assert program.wait(120) == 141
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_a_pipe_that_nobody_reads_is_141(foreign_url: str, command: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        given = environment(JAZZMINE_MESSAGE_STORE=foreign_url)
+        ran = subprocess.run(
+            [*COMMAND, *command], env=given, stdout=pipe, stderr=subprocess.PIPE, timeout=120
+        )
+    assert (ran.returncode, ran.stderr) == (141, b"")
 
 
 def test_an_export_on_a_symbolic_link_keeps_the_link(url: str, tmp_path: Path) -> None:

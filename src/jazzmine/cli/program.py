@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 from pydantic import ValidationError
 from typer import rich_utils
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 import jazzmine
 from jazzmine.cli.options import (
@@ -32,7 +32,7 @@ from jazzmine.records.usage import TraceFilter
 REFUSED, USAGE, UNAVAILABLE = 1, 2, 3
 INTERRUPTED, PIPE_CLOSED = 130, 141  # as for other programs that a signal ends
 
-Command: TypeAlias = Callable[..., None]
+Function: TypeAlias = Callable[..., None]
 
 
 @contextmanager
@@ -62,8 +62,32 @@ def _status(error: Exception) -> int:
     return UNAVAILABLE if unavailable(error) else REFUSED
 
 
+@contextmanager
+def _reading_arguments() -> Iterator[None]:
+    """Handle the errors of the output while arguments are read, which prints help."""
+    try:
+        with errors_of("standard output"):
+            yield
+    except SystemExit:  # rich's own answer to a pipe that nobody reads
+        raise BrokenPipeError from None
+
+
+class Command(TyperCommand):
+    """A command."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Read the arguments."""
+        with _reading_arguments():
+            return super().make_context(*args, **extra)
+
+
 class Program(TyperGroup):
     """The commands."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Read the arguments."""
+        with _statuses(), _reading_arguments():
+            return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -109,10 +133,10 @@ _COMPOSED: dict[Any, tuple[dict[str, Any], Callable[..., Any]]] = {
 }
 
 
-def command(name: str) -> Callable[[Command], Command]:
+def command(name: str) -> Callable[[Function], Function]:
     """Make a function a command; its parameters `Stores` and `TraceFilter` are options."""
 
-    def add(function: Command) -> Command:
+    def add(function: Function) -> Function:
         signature = inspect.signature(function, eval_str=True)
         given = signature.parameters.values()
         made_of = {each.name: _COMPOSED[each.annotation] for each in given if _is_composed(each)}
@@ -133,7 +157,7 @@ def command(name: str) -> Callable[[Command], Command]:
                     inspect.Parameter(option, place, default=None, annotation=annotation)
                 )
         vars(run)["__signature__"] = signature.replace(parameters=parameters)
-        app.command(name)(run)
+        app.command(name, cls=Command)(run)
         return function
 
     return add
@@ -145,7 +169,7 @@ def _is_composed(parameter: inspect.Parameter) -> bool:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"jazzmine {jazzmine.__version__}")
+        print(f"jazzmine {jazzmine.__version__}", flush=True)
         raise typer.Exit
 
 
