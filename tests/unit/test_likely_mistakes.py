@@ -26,6 +26,24 @@ def test_a_store_is_neither_copied_nor_pickled(kind: Any, make: Callable[[Any], 
         make(store)
 
 
+@pytest.mark.parametrize("given", [(), ("memory:",), ({"storage": "memory"},)])
+@pytest.mark.parametrize("kind", [MessageStore, WorkingMemoryStore, LongTermMemoryStore])
+def test_a_constructor_names_initialize(kind: Any, given: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"opened by initialize\(\)"):
+        kind(*given)
+
+
+def test_a_store_of_another_kind_is_not_called_inside_of_update() -> None:
+    with (
+        MessageStore.initialize("memory:") as store,
+        WorkingMemoryStore.initialize("memory:") as memory,
+    ):
+        memory.get_or_create("c1", "ada", "desk")
+        with pytest.raises(RuntimeError, match="has called a store"):
+            memory.update("c1", lambda wm: bool(store.get_message_by_id("m1")))
+        assert store.get_message_by_id("m1") is None
+
+
 class Note(Message):
     """A kind of record that no other test has made."""
 

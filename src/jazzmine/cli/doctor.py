@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from jazzmine.backends.files import is_read_only
 from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import counted, error_text, line, print_json, say, shown, write
 from jazzmine.cli.program import UNAVAILABLE, command
@@ -16,7 +17,7 @@ from jazzmine.cli.rekeying import check_keys
 from jazzmine.cli.searching import check_search
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
 from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
-from jazzmine.errors import ConfigurationError, JazzmineError
+from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError
 from jazzmine.findings import Finding, failed, fine, warning
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
@@ -74,7 +75,7 @@ def doctor(
     for named in stores.named:
         if not as_json:
             write(shown(named.kind.name, "bold"))
-        for finding, is_unavailable in _all(_check(named, mend)):
+        for finding, is_unavailable in _all(named, mend):
             _print(named.kind.name, finding, as_json)
             worst = max(worst, int(finding.level == "error"))
             status = UNAVAILABLE if is_unavailable else status
@@ -82,23 +83,28 @@ def doctor(
         raise typer.Exit(status or worst)
 
 
-def _all(findings: Iterator[Finding]) -> Iterator[tuple[Finding, bool]]:
+def _all(named: Named[Any], mend: bool) -> Iterator[tuple[Finding, bool]]:
     """Yield findings, and as the last one the error that ended them; True if it was the network."""
     try:
-        for finding in findings:
+        for finding in _check(named, mend):
             yield finding, False
     except ConfigurationError as error:
         yield failed(error_text(error), "correct the address or the options"), False
     except (JazzmineError, OSError, ValueError) as error:
         text = error_text(error)
-        cure = _cure_of(text) if unavailable(error) else "mend or restore the file"
+        cure = "mend or restore the file"
+        if unavailable(error):
+            cure = _cure_of(text, named.config)
+        elif isinstance(error, DecryptionError):
+            cure = "set JAZZMINE_ENCRYPTION to the key that was used"
         yield failed(text, cure), unavailable(error)
 
 
-def _cure_of(text: str) -> str:
+def _cure_of(text: str, config: BackendConfig) -> str:
     text = text.lower()
     if any(word in text for word in ("password", "authentication", "wrongpass", "noauth")):
-        return "correct the user or the password in the address (or in PGPASSWORD, ~/.pgpass)"
+        files = " (or in PGPASSWORD, ~/.pgpass)" if config.storage == "postgres" else ""
+        return f"correct the user or the password in the address{files}"
     if "does not exist" in text:
         return "correct the name in the address, or create it"
     if "too many" in text or "remaining connection slots" in text:
@@ -126,11 +132,14 @@ def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
         return
     with named.open() as store:
         store.ping()
-        if named.kind is MESSAGES:
-            yield from check_search(store)
-        elif named.kind is MEMORY:
+        if named.kind is MEMORY:
             yield fine(counted(store.active_count(), "working memories"))
+        elif named.kind is MESSAGES:
+            store.get_conversations(limit=1)
+            yield fine("the conversations can be read")
+            yield from check_search(store)
         else:
+            store.list_items(limit=1)
             yield fine("the items can be read")
         yield from check_keys(store)
 
@@ -138,6 +147,11 @@ def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
 def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
     """Yield what is found about the server or the file, before the store is opened."""
     config = named.config
+    if config.storage == "memory":
+        yield warning(
+            "it belongs to this process alone, and ends with it",
+            "name a store in a file or on a server",
+        )
     if isinstance(config, RedisConfig):
         from jazzmine.cli.doctor_redis import check_redis
 
@@ -166,7 +180,12 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
 
 def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:
     folder = os.path.dirname(path)
-    if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
+    if is_read_only(path):
+        yield warning(
+            f"{path} is on a read-only file system: it can be read alone",
+            "mount that file system for writing, or copy the file to another one",
+        )
+    elif os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         yield fine(f"{path} and its folder may be written")
     else:
         yield failed(f"{path} or its folder may not be written", f"chown or chmod u+w {folder}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import Refused, counted, line, print_json, say, write
@@ -12,9 +13,10 @@ from jazzmine.cli.progress import Counter as Progress
 from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import Stores
 from jazzmine.findings import Finding, failed, fine, warning
-from jazzmine.sync import LongTermMemoryStore
+from jazzmine.sync import LongTermMemoryStore, WorkingMemoryStore
 from jazzmine.sync.maintenance import AnyStore, iter_keys, keyring_of_store, purge
 
+_LOOKED_AT = 100  # so many working memories of a store without keys
 _NAMES = {"states": "working memories", "vectors": "vectors of items"}
 
 
@@ -74,6 +76,8 @@ def check_keys(store: AnyStore) -> Iterator[Finding]:
     """Yield by which keys the values of an encrypted store are encrypted."""
     keyring = keyring_of_store(store)
     if keyring is None:
+        if isinstance(store, WorkingMemoryStore):  # the other kinds were read before
+            yield from _check_states(store)
         return
     counts: dict[str, Counter[str | None]] = {}
     unopened: dict[str, list[str]] = {}
@@ -106,6 +110,16 @@ def check_keys(store: AnyStore) -> Iterator[Finding]:
                 )
             else:
                 yield fine(f"{what} encrypted with {key_id!r}")
+
+
+def _check_states(store: WorkingMemoryStore) -> Iterator[Finding]:
+    for batch in islice(iter_keys(store, rekeys=False), _LOOKED_AT):
+        if key_id := next(filter(None, batch.counts), None):
+            yield failed(
+                f"working memories are encrypted with the key {key_id!r}, and there are no keys",
+                "set JAZZMINE_ENCRYPTION",
+            )
+            return
 
 
 def _named(kind: str) -> str:
