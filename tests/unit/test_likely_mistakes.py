@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +26,16 @@ def test_a_store_is_neither_copied_nor_pickled(kind: Any, make: Callable[[Any], 
         pytest.raises(TypeError, match="open one from its configuration"),
     ):
         make(store)
+
+
+def test_no_private_name_is_suggested() -> None:
+    program = (
+        "from jazzmine.sync import MessageStore\n"
+        "MessageStore.initialize('memory:').get_messages('c1')"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "no attribute 'get_messages'" in ran.stderr
+    assert "'_" not in ran.stderr
 
 
 @pytest.mark.parametrize("given", [(), ("memory:",), ({"storage": "memory"},)])

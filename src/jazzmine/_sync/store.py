@@ -81,6 +81,11 @@ class Store(ABC, Generic[AnyBackend]):
         self._affinity = Affinity(self._after_fork)
         self._closed = False
 
+    def __dir__(self) -> list[str]:
+        # The interpreter suggests these names in place of one that is not there.
+        names = super().__dir__()
+        return [name for name in names if not name.startswith("_") or name.startswith("__")]
+
     def __reduce__(self) -> Any:
         raise TypeError(
             "a store holds files or connections, and can be neither copied nor pickled: open one"
