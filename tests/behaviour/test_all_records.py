@@ -16,7 +16,7 @@ from tests.behaviour.samples import NOW, conversation, full_trace, ids, message,
 async def all_of(api: Api, store: MessageStore, kind: RecordKind, size: int = 2) -> list[Any]:
     return [
         record
-        async for batch in api.internal("maintenance").iter_records(store, kind, size)
+        async for _, batch in api.internal("maintenance").iter_records(store, [kind], size)
         for record in batch
     ]
 
@@ -68,9 +68,8 @@ async def test_records_come_in_the_order_in_which_their_ids_were_first_stored(
 async def test_batches_hold_no_more_than_asked_for(api: Api, chat: MessageStore) -> None:
     await chat.store_messages(messages(*map(str, range(7))))
 
-    sizes = [
-        len(batch) async for batch in api.internal("maintenance").iter_records(chat, "messages", 3)
-    ]
+    read = api.internal("maintenance").iter_records(chat, ["messages"], 3)
+    sizes = [len(batch) async for _, batch in read]
 
     assert max(sizes) <= 3
     assert sum(sizes) == 7

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from jazzmine.cli import places
-from jazzmine.cli.places import Messages, Sort
+from jazzmine.cli.places import Batch, Messages
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import NOW, conversation, message, trace
 from tests.cli.conftest import fill
@@ -173,19 +173,20 @@ def test_a_store_is_not_copied_to_itself(url: str) -> None:
 def test_a_copy_that_differs_is_noticed(
     monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path, mistake: str
 ) -> None:
-    read, reads = Messages.batches, list[Sort]()
+    read, reads = Messages.batches, list[int]()
 
-    def read_back_with_a_mistake(place: Messages, kind: Sort) -> Iterator[list[Any]]:
-        records = [record for batch in read(place, kind) for record in batch]
-        reads.extend([kind] if records else [])
-        if kind == "messages" and reads.count("messages") == 2:  # the source was read before
-            if mistake == "lost":
-                del records[2]
-            elif mistake == "swapped":
-                records[0], records[1] = records[1], records[0]
-            else:
-                records[3] = records[3].model_copy(update={"metadata": {"changed": True}})
-        yield records
+    def read_back_with_a_mistake(place: Messages) -> Iterator[Batch]:
+        for kind, records in read(place):
+            if kind == "messages":
+                reads.append(len(records))
+            if kind == "messages" and len(reads) == 2:  # the source was read before
+                if mistake == "lost":
+                    del records[2]
+                elif mistake == "swapped":
+                    records[0], records[1] = records[1], records[0]
+                else:
+                    records[3] = records[3].model_copy(update={"metadata": {"changed": True}})
+            yield kind, records
 
     monkeypatch.setattr(Messages, "batches", read_back_with_a_mistake)
     ran = run("copy", url, f"json:{tmp_path / 'target.json'}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine.cli.places import Items, Sort
+from jazzmine.cli.places import Batch, Items
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.sync import LongTermMemoryStore
 from jazzmine.sync.long_term_memory import MemoryItem, PutItem
@@ -62,7 +62,7 @@ def fill(url: str) -> None:
 def all_items(url: str) -> list[StoredItem]:
     """Return all that is stored of the items of a store, in their order."""
     with LongTermMemoryStore.initialize(url) as store:
-        return [one for batch in Items(store).batches("items") for one in batch]
+        return [one for _, batch in Items(store).batches() for one in batch]
 
 
 @pytest.fixture
@@ -250,15 +250,15 @@ def test_a_copy_that_differs_is_noticed(
 ) -> None:
     read, reads = Items.batches, list[int]()
 
-    def read_back_with_a_mistake(place: Items, kind: Sort) -> Iterator[list[Any]]:
-        items = [item for batch in read(place, kind) for item in batch]
+    def read_back_with_a_mistake(place: Items) -> Iterator[Batch]:
+        items = [item for _, batch in read(place) for item in batch]
         reads.extend([len(items)] if items else [])
         if len(reads) == 2:  # the source was read before
             if mistake == "lost":
                 del items[3]
             elif items:
                 items[3] = items[3].model_copy(update={mistake: _OTHERS[mistake]})
-        yield items
+        yield "items", items
 
     monkeypatch.setattr(Items, "batches", read_back_with_a_mistake)
 

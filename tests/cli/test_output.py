@@ -7,12 +7,12 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jazzmine.cli.places import Messages, Sort
+from jazzmine.cli.places import Batch, Messages
 from jazzmine.sync import MessageStore
+from jazzmine.sync.maintenance import iter_records
 from tests.behaviour.samples import conversation, message, trace
 from tests.cli.program import COMMAND, environment, run, run_program
 from tests.servers.programs import Program
@@ -118,10 +118,13 @@ def test_an_export_of_a_store_that_is_written_to_can_be_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, target = (f"sqlite:{tmp_path / name}.db" for name in ("source", "target"))
-    batches = Messages.batches
 
-    def batches_beside_a_writer(self: Messages, kind: Sort) -> Iterator[list[Any]]:
-        yield from batches(self, kind)
+    def batches_beside_a_writer(self: Messages) -> Iterator[Batch]:
+        for kind in self.kinds:
+            yield from iter_records(self.opened, [kind], 500)
+            write_beside(kind)
+
+    def write_beside(kind: str) -> None:
         new = conversation(f"new-{kind}")
         with MessageStore.initialize(url) as store:
             store.store_conversation(new)
@@ -140,6 +143,17 @@ def test_an_export_of_a_store_that_is_written_to_can_be_imported(
     imported = run("import", "--store", target, stdin=exported)
     assert imported.status == 0
     assert "1 conversation, 2 messages, 1 trace" in imported.errors
+
+
+def test_on_postgresql_all_records_are_those_of_one_moment(new_postgres_url: str) -> None:
+    with MessageStore.initialize(new_postgres_url) as store:
+        store.store_conversation(conversation("c1"))
+        store.store_message(message("m1"))
+        read = []
+        for kind, records in Messages(store).batches():
+            read += [(kind, record.id) for record in records]
+            store.store_turn(messages=[message(f"m-{kind}")], trace=trace(f"m-{kind}"))
+    assert read == [("conversations", "c1"), ("messages", "m1")]
 
 
 def test_the_question_of_rm_shows_escapes(tmp_path: Path) -> None:

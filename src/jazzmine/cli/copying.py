@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -120,11 +119,12 @@ def _compared(source: Place, target: Place, counter: Counter) -> dict[Sort, int]
         Refused: they are not the first of the source.
     """
     there: dict[Sort, int] = dict.fromkeys(source.kinds, 0)
-    wanted = {kind: chain.from_iterable(source.batches(kind)) for kind in source.kinds}
+    wanted = ((kind, record) for kind, records in source.batches() for record in records)
     for kind, records in counter.through("comparing", target.stream()):
         for record in records:
-            first = next(wanted[kind], None)
-            if first is None or canonical(first) != canonical(record):
+            # Of the source's kinds before this one the target may lack the end.
+            first = next((pair for pair in wanted if pair[0] == kind), None)
+            if first is None or canonical(first[1]) != canonical(record):
                 raise Refused(
                     "TO is not empty, and not the beginning of a copy of FROM: of its"
                     f" {kind}, {name_of(record)} is another one, or differs. Nothing was copied."

@@ -53,8 +53,8 @@ class Place(ABC):
     is_rewritten: bool = False
 
     @abstractmethod
-    def batches(self, kind: Sort) -> Iterator[list[Any]]:
-        """Yield all readable records of a kind in their order, some at a time."""
+    def batches(self) -> Iterator[Batch]:
+        """Yield all readable records, some at a time."""
 
     @abstractmethod
     def same(self, kind: Sort, records: Sequence[Any]) -> list[Any]:
@@ -66,31 +66,27 @@ class Place(ABC):
 
     def stream(self) -> Iterator[Batch]:
         """Yield all readable records; while the caller uses some, the next are read."""
-        return _ahead((kind, some) for kind in self.kinds for some in self.batches(kind))
-
-
-def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
-    # A back end may hold a connection until the iteration ends.
-    with closing(batches), ThreadPoolExecutor(1) as thread:  # type: ignore[type-var]
-        coming = thread.submit(next, batches, None)
-        while (batch := coming.result()) is not None:
+        batches = self.batches()
+        # A back end may hold a connection until the iteration ends.
+        with closing(batches), ThreadPoolExecutor(1) as thread:  # type: ignore[type-var]
             coming = thread.submit(next, batches, None)
-            yield batch
+            while (batch := coming.result()) is not None:
+                coming = thread.submit(next, batches, None)
+                yield batch
 
 
 class Messages(Place):
     """A message store."""
 
-    kinds: tuple[Sort, ...] = ("conversations", "messages", "traces")
+    kinds: tuple[RecordKind, ...] = ("conversations", "messages", "traces")
 
     def __init__(self, store: MessageStore) -> None:
         self.opened: MessageStore = store
         self.is_rewritten: bool = is_rewritten(store)
 
-    def batches(self, kind: Sort) -> Iterator[list[Any]]:
-        """Yield all readable records of a kind."""
-        assert kind != "items"
-        return iter_records(self.opened, kind, _READ_AT_ONCE)
+    def batches(self) -> Iterator[Batch]:
+        """Yield all readable records, on PostgreSQL as they were at one moment."""
+        yield from iter_records(self.opened, self.kinds, _READ_AT_ONCE)
 
     def same(self, kind: Sort, records: Sequence[Any]) -> list[Any]:
         """Return the stored records that have the ids of others."""
@@ -122,14 +118,14 @@ class Items(Place):
         self._ours: Iterator[StoredItem] | None = None
         self._next: StoredItem | None = None
 
-    def batches(self, kind: Sort) -> Iterator[list[Any]]:
+    def batches(self) -> Iterator[Batch]:
         """Yield all readable items."""
-        return iter_items(self._store, self._at, _ITEMS_AT_ONCE)
+        return (("items", items) for items in iter_items(self._store, self._at, _ITEMS_AT_ONCE))
 
     def same(self, kind: Sort, records: Sequence[Any]) -> list[Any]:
         """Return the stored items that have the names of others; these come in their order."""
         if self._ours is None:
-            self._ours = (item for items in self.batches("items") for item in items)
+            self._ours = (item for _, items in self.batches() for item in items)
             self._next = next(self._ours, None)
         found = []
         for path in map(_path, records):
