@@ -1,34 +1,15 @@
-"""The program with all its commands."""
+"""The program with all its commands, in the order of its help."""
 
 from __future__ import annotations
 
-from jazzmine.cli import (
-    adopting,
-    copying,
-    deleting,
-    doctor,
-    inspecting,
-    items,
-    moving,
-    reading,
-    rekeying,
-    searching,
-    turns,
-)
+from importlib import import_module
+
 from jazzmine.cli.program import app
 
 __all__ = ["app"]
 
-_COMMANDS = (
-    adopting,
-    copying,
-    deleting,
-    doctor,
-    inspecting,
-    items,
-    moving,
-    reading,
-    rekeying,
-    searching,
-    turns,
-)
+_LOOKING = ("reading", "turns", "searching", "items", "inspecting")
+_CHANGING = ("moving", "copying", "adopting", "deleting", "doctor", "rekeying")
+
+for _name in (*_LOOKING, *_CHANGING):
+    import_module(f"jazzmine.cli.{_name}")

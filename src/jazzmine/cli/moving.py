@@ -16,12 +16,11 @@ import typer
 from pydantic import ValidationError
 
 from jazzmine.cli.options import UserOption
-from jazzmine.cli.output import Refused, error_text, errors_of, say
-from jazzmine.cli.page import conversation_page
+from jazzmine.cli.output import Refused, as_page, error_text, errors_of, line, say
 from jazzmine.cli.places import Batch, Items, Messages, Place, Sort, Writer, names, nothing_left_out
 from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
-from jazzmine.cli.reading import conversation_of
+from jazzmine.cli.reading import conversation_of, show_whole
 from jazzmine.cli.stores import ITEMS, MESSAGES, Stores
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import Record, json_of, require_stored
@@ -88,9 +87,10 @@ def export(
             if html is None:
                 _write_lines(output, _of_conversations(opened, [found]))
                 return
+            title = line(found.title) or "Conversation"
+            page = as_page(title, lambda: show_whole(opened, found, traces=True))
             with _written(html) as write:
-                for part in conversation_page(opened, found.id):
-                    write(part)
+                write(page)
 
 
 @contextmanager
@@ -152,36 +152,28 @@ def _page_of(store: MessageStore, user_id: str, after: str | None) -> list[Conve
         return []  # that one was deleted meanwhile: the list is read again
 
 
-class _Referred:
-    """What was exported already: a store that is written to has more when the next kind is read."""
+def _is_complete(record: Record, exported: set[int]) -> bool:
+    """Return whether all was exported that a record refers to; note that it is, too.
 
-    def __init__(self) -> None:
-        # Hashes take less memory than ids.
-        self._exported: set[int] = set()
-
-    def has_what(self, record: Record) -> bool:
-        """Return whether all was exported that a record refers to; note that it is, too."""
-        if isinstance(record, Message):
-            needed = hash(("conversation", record.conversation_id))
-        elif isinstance(record, TurnTrace):
-            needed = hash(("message", record.message_id))
-        else:
-            if isinstance(record, Conversation):
-                self._exported.add(hash(("conversation", record.id)))
-            return True
-        if needed not in self._exported:
-            return False
-        if isinstance(record, Message):
-            self._exported.add(hash(("message", record.id)))
-        return True
+    A store that is written to has more when the next kind is read. Hashes are smaller than ids.
+    """
+    if isinstance(record, Message) and hash(("c", record.conversation_id)) not in exported:
+        return False
+    if isinstance(record, TurnTrace):
+        return hash(("m", record.message_id)) in exported
+    if isinstance(record, Conversation | Message):
+        exported.add(hash(("c" if isinstance(record, Conversation) else "m", record.id)))
+    return True
 
 
 def _write_lines(path: Path | None, stream: Iterable[Batch]) -> None:
     counts: Tally[Sort] = Tally()
-    referred = _Referred()
+    exported: set[int] = set()
     with _written(path) as write, counting() as counter:
         for kind, records in counter.through("exporting", stream):
-            for record in filter(referred.has_what, records):
+            for record in records:
+                if not _is_complete(record, exported):
+                    continue
                 written = json_of(record.__pydantic_serializer__, record).decode()
                 write(f'{{"{_NAMES[kind]}":{written}}}\n')
                 counts[kind] += 1
@@ -255,10 +247,10 @@ def import_lines(
         Writer(places) as writer,
     ):
         counter.begin("importing records")
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
+        for number, text in enumerate(lines, 1):
+            if not text.strip():
                 continue
-            name, value = _read_line(number, line)
+            name, value = _read_line(number, text)
             if name == _END:
                 ends.append(value)
                 continue
@@ -266,7 +258,7 @@ def import_lines(
             if kind not in writer.place_of:
                 option = "--items" if kind == "items" else "--store"
                 raise Refused(f"there are {kind} in it: name where they go in {option}")
-            writer.write(kind, [_read_record(number, record_type, value)], len(line))
+            writer.write(kind, [_read_record(number, record_type, value)], len(text))
             counter.step()
     say(f"imported {names(writer.counts)}")
     end = sum(map(Tally, ends), Tally[str]())
@@ -285,9 +277,9 @@ def _opened(file: str) -> IO[bytes]:
         return open(file, "rb")
 
 
-def _read_line(number: int, line: bytes) -> tuple[str, Any]:
+def _read_line(number: int, text: bytes) -> tuple[str, Any]:
     try:
-        value = json.loads(line)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refused(f"line {number} is not JSON: {error}") from None
     if isinstance(value, dict) and len(value) == 1:

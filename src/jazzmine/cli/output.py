@@ -12,9 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from html import escape
+from io import StringIO
 from typing import IO, Any, Literal, cast
 
 from pydantic import ValidationError
@@ -129,6 +131,29 @@ def paged() -> Iterator[None]:
             while program.poll() is None:
                 with suppress(KeyboardInterrupt):  # the pager gets it, too, and goes on
                     program.wait()
+
+
+def as_page(title: str, show: Callable[[], None]) -> str:
+    """Return what a function shows as one HTML file, for reading and printing."""
+    recorded = _console(file=StringIO(), record=True, force_terminal=True, width=100)
+    _pages.append(recorded)
+    try:
+        show()
+    finally:
+        _pages.pop()
+    head = _PAGE.replace("{title}", escape(title).replace("{", "{{").replace("}", "}}"))
+    return recorded.export_html(inline_styles=True, code_format=head)
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title><style>
+pre {{ font: 15px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
+  white-space: pre-wrap; overflow-wrap: anywhere }}
+</style></head><body><main><pre dir="auto">{code}</pre></main></body></html>
+"""
 
 
 class Refused(Exception):

@@ -136,20 +136,38 @@ def show(
     Examples: `jazzmine show 6f1c… --last 20 --traces`, `jazzmine show 6f1c… --follow`
     """
     with stores.messages.open() as opened:
-        shown_conversation = conversation_of(opened, conversation)
-        conversation = shown_conversation.id
+        found = conversation_of(opened, conversation)
         with nullcontext() if follow or as_json else paged():
-            if as_json:
-                print_records([shown_conversation])
-            else:
-                show_conversation(shown_conversation, full)
-            stored = opened.get_turn_traces_by_conversation_id(conversation) if traces else []
-            of_message = {trace.message_id: trace for trace in stored}
-            for message in _messages(opened, conversation, last, follow):
-                trace = of_message.get(message.id)
-                if trace is None and traces and follow:
-                    trace = opened.get_turn_trace_by_message_id(message.id)
-                _show_with_trace(message, trace, full, as_json)
+            show_whole(opened, found, last, traces, follow, full, as_json)
+
+
+def show_whole(
+    store: MessageStore,
+    conversation: Conversation,
+    last: int | None = None,
+    traces: bool = False,
+    follow: bool = False,
+    full: bool = True,
+    as_json: bool = False,
+) -> None:
+    """Show a conversation with its messages; the arguments are the options of `show`."""
+    if as_json:
+        print_records([conversation])
+    else:
+        show_conversation(conversation, full)
+    stored = store.get_turn_traces_by_conversation_id(conversation.id) if traces else []
+    of_message = {trace.message_id: trace for trace in stored}
+    for message in _messages(store, conversation.id, last, follow):
+        trace = of_message.get(message.id)
+        if trace is None and traces and follow:
+            trace = store.get_turn_trace_by_message_id(message.id)
+        if as_json:
+            print_records([message, trace] if trace else [message])
+            continue
+        show_message(message, full)
+        if trace is not None:
+            write(shown(f"  {trace_line(trace, full)}", "dim"))
+            show_calls(trace, full)
 
 
 def _messages(
@@ -174,16 +192,6 @@ def _messages(
             every = store.iter_messages(conversation_id)
             added = [message for message in every if message.id not in seen]
         yield from noted(added)
-
-
-def _show_with_trace(message: Message, trace: TurnTrace | None, full: bool, as_json: bool) -> None:
-    if as_json:
-        print_records([message, trace] if trace else [message])
-        return
-    show_message(message, full)
-    if trace is not None:
-        write(shown(f"  {trace_line(trace, full)}", "dim"))
-        show_calls(trace, full)
 
 
 @command("context")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -22,6 +22,7 @@ from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import Stores
 from jazzmine.findings import Finding, fine, warning
+from jazzmine.inspector.text import excerpt
 from jazzmine.records.messages import FoundMessage
 from jazzmine.search.analyser import analyser_for
 from jazzmine.sync import MessageStore
@@ -29,9 +30,6 @@ from jazzmine.sync.maintenance import count_unindexed, fill_search, make_search,
 
 # So many messages are indexed in a transaction: others that write wait for less than 0.1 s.
 _AT_ONCE = 500
-
-# So many characters are shown before the first word that was found, and in all.
-_BEFORE, _SHOWN = 60, 300
 
 
 @command("search")
@@ -86,23 +84,10 @@ def _show(match: FoundMessage) -> None:
     head.append(f"  in {line(message.conversation_id)} of {line(message.user_id)}", style="dim")
     write("")
     write(head)
-    write(_excerpt(message.original_content, match.spans))
-
-
-def _excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
-    """Return the part of a text where the first word was found, with the words marked."""
-    begin = max(0, spans[0][0] - _BEFORE) if spans else 0
-    end = min(len(text), begin + _SHOWN)
-    shown = Text("…" if begin else "")
-    place = begin
-    for first, last in spans:
-        if first >= end:
-            break
-        shown.append(block(text[place:first]))
-        shown.append(block(text[first:last]), style="bold yellow")
-        place = last
-    shown.append(block(text[place:end]))
-    return shown.append("…" if end < len(text) else "")
+    found = Text()
+    for text, is_word in excerpt(message.original_content, match.spans):
+        found.append(block(text), style="bold yellow" if is_word else "")
+    write(found)
 
 
 @command("index")
