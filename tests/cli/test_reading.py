@@ -166,7 +166,7 @@ def test_the_traces_of_a_conversation_are_read_at_once(
     assert "turn 4, " in run("show", "c1", "--traces", "--store", url).output
     page = tmp_path / "page.html"
     assert run("export", "c1", "--html", str(page), "--store", url).status == 0
-    assert "turn 4: " in page.read_text()
+    assert "turn 4, " in page.read_text()
 
 
 def test_the_context_leaves_out_flagged_messages(url: str) -> None:
@@ -287,7 +287,7 @@ def test_traces_say_why_a_turn_failed_and_no_number_where_there_is_none(
     assert (rows["trace-of-x"][3], rows["trace-of-x"][-1]) == ("", "no such\\norder")
     assert "turn, 250 ms" in run("show", "c1", "--traces", "--store", url).output
     run("export", "c1", "--html", str(page), "--store", url)
-    assert "turn: 250 ms" in page.read_text()
+    assert "turn, 250 ms" in page.read_text()
     for tool in ("find_order", '{"tool_name": "find_order"}'):
         (found,) = cells(run("traces", "--tool", tool, "--store", url).output)
         assert found[1] == "trace-of-x"
