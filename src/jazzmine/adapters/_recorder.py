@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -20,9 +20,10 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RunRecorder", "append_with_traces", "parsed_json", "redact", "shortened"]
+__all__ = ["RunRecorder", "append_with_traces", "parsed_json", "redact", "remember"]
 
-T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _TITLE_LENGTH = 60
 
@@ -72,12 +73,7 @@ class RunRecorder:
         self._asked: dict[str, tuple[str, object]] = {}
         self._begun: set[str] = set()
         self._total: Mapping[str, int | None] = {}
-        self._has_calls = False
-        # The message that the trace is stored with, how it was stored, and under which number.
-        self._message_id: str | None = None
         self._stored: TurnTrace | None = None
-        self._turn_number: int | None = None
-        self._failed: BaseException | str | None = None
         self._title, self._has_title = "", False
 
     # What is recorded. A call is found again by its key.
@@ -87,7 +83,6 @@ class RunRecorder:
         call = self._turn.model_call(model, provider=provider)
         call.begin()
         self._models[key] = call
-        self._has_calls = True
 
     def end_model_call(
         self,
@@ -110,7 +105,6 @@ class RunRecorder:
             return
         if model:
             call.record.model = readable(model)
-        self._failed = error if error is not None else self._failed
         call.end(error)
         self._ended = call
         self.note_usage(usage)
@@ -138,7 +132,6 @@ class RunRecorder:
         self._tools[key] = call
         self._begun.add(call_id)
         self._asked.pop(call_id, None)
-        self._has_calls = True
 
     def end_tool_call(
         self, key: object, result: object = None, *, error: BaseException | str | None = None
@@ -200,10 +193,10 @@ class RunRecorder:
             messages: what the framework hands over next.
             earlier: the trace of another run that is stored in the same step.
         """
-        if self._message_id is not None:
-            await self._store_changes()
+        if self._stored is not None:
+            await self._store(self._stored.message_id)
         answers = [message for message in messages if message.role is MessageRole.ASSISTANT]
-        if self._message_id is not None or not answers:
+        if self._stored is not None or not answers:
             return None
         return await self._trace_of(answers[-1].id, earlier)
 
@@ -213,8 +206,7 @@ class RunRecorder:
             return
         self.last_id = messages[-1].id
         if trace is not None:
-            self._message_id, self._stored = trace.message_id, trace
-            self._turn_number = trace.turn_number
+            self._stored = trace
         self.note_said(messages)
         if self._title and not self._has_title:
             with suppress(NotFoundError):
@@ -227,15 +219,19 @@ class RunRecorder:
         Args:
             error: why the run failed. Calls that have not ended failed with it.
         """
-        if error is not None:
-            self._failed = error
-            if not self._models and not self._tools:
-                self._turn.error(error)
+        if error is not None and not self.has_open_calls:
+            self._turn.error(error)
         self.settle(error)
-        if self._message_id is not None:
-            await self._store_changes()
-        if self._message_id is None and (self._failed is not None or self._has_calls):
-            await self._store_alone()
+        if self._stored is not None and await self._store(self._stored.message_id):
+            return
+        trace = self.measured("unstored")
+        if not (trace.errors or trace.llm_calls or trace.tool_traces):
+            return
+        if self.last_id is not None and await self._store(self.last_id):
+            return
+        note_id = await self._append_note()
+        if note_id is not None:
+            await self._store(note_id)
 
     def settle(self, error: BaseException | None = None) -> None:
         """Note that the run has ended: with an error, what was asked for did not run."""
@@ -258,36 +254,27 @@ class RunRecorder:
             tokens = {"prompt_tokens": max(prompt, 0), "completion_tokens": max(completion, 0)}
             self.end_model_call(self, tokens)
 
-    async def _store_changes(self) -> None:
-        if self._message_id is None:
-            return
-        trace = await self._trace_of(self._message_id)
-        if trace == self._stored:
-            return
+    async def _store(self, message_id: str) -> bool:
+        """Store the trace with a message; False if that was deleted."""
+        trace = await self._trace_of(message_id)
         try:
-            await self.store.store_turn_trace(trace)
-            self._stored = trace
+            if trace != self._stored:
+                await self.store.store_turn_trace(trace)
         except IntegrityError:
-            # The message was deleted meanwhile, and the trace with it.
-            self._message_id = None
-
-    async def _store_alone(self) -> None:
-        """Store the trace with the run's last message, or with a note."""
-        if self.last_id is not None:
-            self._message_id = self.last_id
-            await self._store_changes()
-        if self._message_id is None:
-            self._message_id = await self._append_note()
-            await self._store_changes()
+            self._stored = None
+            return False
+        self._stored = trace
+        return True
 
     async def _trace_of(self, message_id: str, earlier: TurnTrace | None = None) -> TurnTrace:
-        number = self._turn_number
-        if number is None and earlier is None:
+        if self._stored is not None:
+            number = self._stored.turn_number
+        elif earlier is not None:
+            number = earlier.turn_number + 1
+        else:
             where = TraceFilter(conversation_id=self.conversation_id)
             newest = await self.store.find_turn_traces(where, limit=_RUNS_AT_ONCE)
             number = max((trace.turn_number for trace in newest), default=0) + 1
-        elif number is None and earlier is not None:
-            number = earlier.turn_number + 1
         trace = self.measured(message_id)
         trace = _redacted(trace) if self.is_redacted else trace
         return trace.model_copy(update={"turn_number": number, "user_id": self.user_id})
@@ -314,50 +301,61 @@ class RunRecorder:
 
 async def append_with_traces(
     store: AsyncMessageStore,
-    runs: Sequence[tuple[RunRecorder, Sequence[Message]]],
-    append: Callable[[TurnTrace | None, str | AnyMessage | None], Awaitable[T]],
+    conversation_id: str,
+    messages: Sequence[Message],
+    runs: Sequence[tuple[RunRecorder, Sequence[Message]]] = (),
     expected_last: str | AnyMessage | None = ANY,
-) -> T:
-    """Append messages with the traces of their runs.
+) -> Sequence[Message]:
+    """Append messages as `append_messages` does, with the traces of their runs.
 
     The step that stores a trace gives it its number: no other trace is stored between the reading
     of the newest number and the append.
 
     Args:
         store: the store of the traces.
+        conversation_id: the conversation.
+        messages: what is appended.
         runs: the runs that the messages are of, with the messages of each, in their order.
-        append: appends all messages, and a trace in the same step, after an expected message.
         expected_last: the message that is expected; `ANY` is any.
 
     Raises:
         ConflictError: another message is the newest.
     """
-    last: list[str | AnyMessage | None] = [expected_last]
-    if expected_last is ANY and runs:
-        last = [runs[0][0].last_id]
+    last = runs[0][0].last_id if runs and expected_last is ANY else expected_last
 
-    async def attempt() -> tuple[T, list[TurnTrace | None]]:
+    async def attempt() -> tuple[Sequence[Message], list[TurnTrace | None]]:
+        nonlocal last
         traces: list[TurnTrace | None] = []
         unsaved: list[TurnTrace] = []
-        for run, messages in runs:
-            trace = await run.trace_with(messages, earlier=unsaved[-1] if unsaved else None)
+        for run, said in runs:
+            trace = await run.trace_with(said, earlier=unsaved[-1] if unsaved else None)
             traces.append(trace)
             unsaved += [] if trace is None else [trace]
         try:
-            result = await append(
-                unsaved[-1] if unsaved else None, last[0] if unsaved else expected_last
+            stored = await store.append_messages(
+                conversation_id,
+                messages,
+                expected_last=last if unsaved else expected_last,
+                trace=unsaved[-1] if unsaved else None,
             )
         except ConflictError as error:
-            last[0] = error.newest_id
+            last = error.newest_id
             raise
         for trace in unsaved[:-1]:
             await store.store_turn_trace(trace)
-        return result, traces
+        return stored, traces
 
-    result, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
-    for (run, messages), trace in zip(runs, traces, strict=True):
-        await run.appended(messages, trace)
-    return result
+    stored, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
+    for (run, said), trace in zip(runs, traces, strict=True):
+        await run.appended(said, trace)
+    return stored
+
+
+def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
+    """Keep a value, and forget the oldest ones beyond so many: not every run ends."""
+    kept[key] = value
+    while len(kept) > most:
+        kept.pop(next(iter(kept)), None)
 
 
 async def redact(

@@ -20,9 +20,8 @@ from jazzmine.adapters._recorder import append_with_traces
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.items import MemoryItem
-from jazzmine.records.log import ANY, AnyMessage
+from jazzmine.records.log import ANY
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.traces import TurnTrace
 
 with supported("google-adk", "2.13.0", "3.0"):
     from google.adk.errors._stale_session_error import StaleSessionError
@@ -288,17 +287,12 @@ class JazzmineSessionService(BaseSessionService):
         if token is None or last is None:
             await self._require(conversation_id, token, session.id)
 
-        async def append(
-            trace: TurnTrace | None, expected: str | AnyMessage | None
-        ) -> Sequence[Message]:
-            return await self._store.append_messages(
-                conversation_id, [message], expected_last=expected, trace=trace
-            )
-
         async def attempt() -> Sequence[Message]:
             nonlocal last
             try:
-                return await append_with_traces(self._store, runs, append, last or ANY)
+                return await append_with_traces(
+                    self._store, conversation_id, [message], runs, last or ANY
+                )
             except ConflictError as error:
                 await self._require(conversation_id, token, session.id)
                 last = error.newest_id

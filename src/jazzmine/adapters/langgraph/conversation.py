@@ -14,9 +14,7 @@ from jazzmine.adapters._items import Described, described, role_of, text_of
 from jazzmine.adapters._recorder import RunRecorder, append_with_traces
 from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
 from jazzmine.errors import IntegrityError
-from jazzmine.records.log import AnyMessage
 from jazzmine.records.messages import Conversation, Message, MessageRole
-from jazzmine.records.traces import TurnTrace
 
 __all__ = ["Projection", "message_id"]
 
@@ -100,7 +98,8 @@ class Projection:
             new = [message for message in said.values() if message.id not in stored]
             try:
                 if new:
-                    await self._append(thread, new, run)
+                    runs = [] if run is None else [(run, new)]
+                    await append_with_traces(self._messages, thread, new, runs)
                 break
             except IntegrityError:
                 # There is no conversation, or another run has stored some of them meanwhile.
@@ -118,12 +117,6 @@ class Projection:
         ]
         if edited:
             await self._messages.store_messages(edited)
-
-    async def _append(self, thread: str, new: Sequence[Message], run: RunRecorder | None) -> None:
-        async def append(trace: TurnTrace | None, last: str | AnyMessage | None) -> None:
-            await self._messages.append_messages(thread, new, expected_last=last, trace=trace)
-
-        await append_with_traces(self._messages, [] if run is None else [(run, new)], append)
 
     def _remember(self, parts: Iterable[tuple[str, bytes]]) -> None:
         with self._lock:
