@@ -64,11 +64,7 @@ _RECORDING: ContextVar[_Recording | None] = ContextVar("jazzmine_recording", def
 
 
 def recorder(begin: Callable[[str], RunRecorder]) -> list[Any]:
-    """Return middleware that records the runs of an agent.
-
-    Args:
-        begin: returns the recorder of a run of a session.
-    """
+    """Return middleware that records the runs of an agent."""
     return [_Runs(begin), _Models(), _Tools()]
 
 

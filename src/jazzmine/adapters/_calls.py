@@ -40,11 +40,6 @@ _PAGE = 500
 class Conversations:
     """The conversations of an adapter, which are stored with their first messages.
 
-    Args:
-        store: an open message store of either API.
-        user_id: the user of new conversations.
-        agent_id: the agent of new conversations.
-
     Raises:
         ValueError: an id is missing.
         TypeError: an argument is of another type.

@@ -33,10 +33,6 @@ class Transcripts:
         """Return the runs that entries are of, with the messages of each, in their order.
 
         A run begins with what the user says.
-
-        Args:
-            conversation_id: the conversation of the transcript.
-            unsaved: the messages that are appended, each with its entry.
         """
         run = self._runs.pop(conversation_id, None)
         found: list[tuple[Run, list[Message]]] = []

@@ -28,10 +28,6 @@ class JazzmineTracePlugin(BasePlugin):
 
     Made by `JazzmineSessionService.recorder`, and given to any number of runners in `plugins`. An
     untitled conversation gets a title from the user's first message.
-
-    Args:
-        store: the store of the events, with the async API.
-        conversation_of: returns the conversation of a session's app, user and id.
     """
 
     def __init__(self, store: Any, conversation_of: Callable[[str, str, str], str]) -> None:

@@ -34,10 +34,6 @@ class SharedState:
     A change is stored before the event or the session that makes it, as pending, and counts once
     that is stored. So both take effect at once, also where their stores do not share a database.
     After that the change is made part of the state, so that it stays when its cause is deleted.
-
-    Args:
-        messages: the store of the events, with the async API.
-        items: the long-term memory, with the async API.
     """
 
     def __init__(self, messages: Any, items: Any) -> None:
@@ -61,12 +57,6 @@ class SharedState:
         self, app_name: str, user_id: str, changes: Mapping[str, Any], cause: Cause
     ) -> list[MemoryItem]:
         """Store changes of state that are pending until their cause is stored.
-
-        Args:
-            app_name: the app.
-            user_id: the user.
-            changes: the new values, by prefixed keys.
-            cause: what they count with.
 
         Returns:
             The changed items; none if the cause is stored already, because the call is repeated.
@@ -96,12 +86,7 @@ class SharedState:
         return await retry_conflicts(attempt)
 
     async def settle(self, items: Sequence[MemoryItem], cause: Cause) -> None:
-        """Make the changes whose cause is stored now a part of the state.
-
-        Args:
-            items: what `change` has returned.
-            cause: what they count with.
-        """
+        """Make the changes whose cause is stored now a part of the state."""
         keys = [(item.namespace, item.key) for item in items]
         current: Sequence[MemoryItem | None] = items
 

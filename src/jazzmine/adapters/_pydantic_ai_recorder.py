@@ -56,12 +56,7 @@ class Runs:
     def of(
         self, entries: Sequence[ConversationEntry], messages: Sequence[Message]
     ) -> list[tuple[RunRecorder, list[Message]]]:
-        """Return the runs that entries are of, with the messages of each, in their order.
-
-        Args:
-            entries: what is saved.
-            messages: the message of each entry.
-        """
+        """Return the runs that entries are of, with the messages of each, in their order."""
         by_run: dict[str, list[Message]] = {}
         for entry, message in zip(entries, messages, strict=True):
             by_run.setdefault(entry.message.run_id or "", []).append(message)

@@ -92,14 +92,7 @@ class RunRecorder:
         model: str | None = None,
         error: BaseException | str | None = None,
     ) -> None:
-        """Note the end of a model's call.
-
-        Args:
-            key: the key that the call began with.
-            usage: as in `note_usage`.
-            model: the name of the model, if it is known now.
-            error: why there is no answer.
-        """
+        """Note the end of a model's call."""
         call = self._models.pop(key, None)
         if call is None:
             return
@@ -110,11 +103,7 @@ class RunRecorder:
         self.note_usage(usage)
 
     def note_usage(self, usage: Mapping[str, int | None] | None) -> None:
-        """Note what the model's call that ended last used.
-
-        Args:
-            usage: the arguments of `ModelCall.usage`; None counts as 0.
-        """
+        """Note what the model's call that ended last used."""
         if usage and self._ended is not None:
             self._ended.usage(**_counts(usage))
 
@@ -187,12 +176,7 @@ class RunRecorder:
     async def trace_with(
         self, messages: Sequence[Message], *, earlier: TurnTrace | None = None
     ) -> TurnTrace | None:
-        """Return the trace to append with messages, or store it, if it is stored already.
-
-        Args:
-            messages: what the framework hands over next.
-            earlier: the trace of another run that is stored in the same step.
-        """
+        """Return the trace to append with messages, or store it, if it is stored already."""
         if self._stored is not None:
             await self._store(self._stored.message_id)
         answers = [message for message in messages if message.role is MessageRole.ASSISTANT]
@@ -214,11 +198,7 @@ class RunRecorder:
             self._has_title = True
 
     async def finish(self, error: BaseException | None = None) -> None:
-        """Store what is not stored yet.
-
-        Args:
-            error: why the run failed. Calls that have not ended failed with it.
-        """
+        """Store what is not stored yet."""
         if error is not None and not self.has_open_calls:
             self._turn.error(error)
         self.settle(error)
@@ -311,13 +291,6 @@ async def append_with_traces(
     The step that stores a trace gives it its number: no other trace is stored between the reading
     of the newest number and the append.
 
-    Args:
-        store: the store of the traces.
-        conversation_id: the conversation.
-        messages: what is appended.
-        runs: the runs that the messages are of, with the messages of each, in their order.
-        expected_last: the message that is expected; `ANY` is any.
-
     Raises:
         ConflictError: another message is the newest.
     """
@@ -361,14 +334,7 @@ def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
 async def redact(
     store: AsyncMessageStore, old: Message, new: Message, run: RunRecorder | None = None
 ) -> None:
-    """Take what a message has said before out of the title of its conversation and of its trace.
-
-    Args:
-        store: the store of both.
-        old: the message as it was.
-        new: the message as it is.
-        run: the run that the message is of, if it goes on.
-    """
+    """Take what a message has said before out of the title of its conversation and of its trace."""
     conversation = await store.get_conversation_by_id(old.conversation_id)
     if conversation is not None and conversation.title == shortened(old.original_content):
         title = shortened(new.original_content)

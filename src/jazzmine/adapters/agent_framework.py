@@ -290,12 +290,7 @@ def _is_of_call(content: dict[str, Any]) -> bool:
 
 
 def _message(stored: records.Message, hidden: set[str]) -> Message | None:
-    """Return the message of a framework; one of no session becomes a message of its text.
-
-    Args:
-        stored: the message in the store.
-        hidden: the ids of calls to leave out; of a message with nothing else, None is returned.
-    """
+    """Return the message of a framework; one of no session becomes a message of its text."""
     item = item_of(stored, _KEY, None)
     if item is not None and hidden & _call_ids(stored):
         left = [

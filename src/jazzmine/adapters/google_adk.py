@@ -333,13 +333,7 @@ class JazzmineSessionService(BaseSessionService):
     async def _keep_state(
         self, conversation: Conversation, state: dict[str, Any], messages: Sequence[Message]
     ) -> None:
-        """Keep the state that a session has after some messages, if they are many.
-
-        Args:
-            conversation: that of the session.
-            state: the state after the last message.
-            messages: those after the state that is kept.
-        """
+        """Keep the state that a session has after some messages, if they are many."""
         if len(messages) <= _MAX_BEHIND:
             return
         kept = {"token": _token_of(conversation), "state": state, "after": messages[-1].id}

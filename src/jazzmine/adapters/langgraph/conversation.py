@@ -28,10 +28,6 @@ class Projection:
     """Keeps a conversation beside each thread, with the messages of its states.
 
     A message that is new in a state is appended; one that has another content is edited.
-
-    Args:
-        messages: a message store with the async API.
-        agent_id: the agent of new conversations.
     """
 
     def __init__(self, messages: Any, agent_id: str) -> None:
@@ -52,13 +48,6 @@ class Projection:
         """Store what is new in a state; log what goes wrong, since the graph can go on.
 
         What could not be stored is stored with the next state that has it.
-
-        Args:
-            thread: the id of the conversation.
-            user_id: whose messages they are, and the conversation, if it is new.
-            state: the messages.
-            reference: the digests of the state, or of its parts.
-            run: the run that stores it, if it is recorded; its trace is stored with new messages.
         """
         try:
             parts = [state] if isinstance(reference, bytes) else list(parts_of(list(state)))

@@ -16,11 +16,6 @@ __all__ = ["delta_history"]
 async def delta_history(reader: Reader, config: Any, channels: Sequence[str]) -> Mapping[str, Any]:
     """Return what was written to channels before a checkpoint, and their last values.
 
-    Args:
-        reader: reads the checkpoints.
-        config: the checkpoint, or the latest one.
-        channels: the names of the channels.
-
     Returns:
         For each channel `writes`, the earliest first, and `seed`, the value before them, if a
         checkpoint has one.

@@ -42,11 +42,6 @@ def simple_conditions(wanted: Mapping[str, Any]) -> dict[str, Any]:
 def matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Return whether a value has what a filter wants.
 
-    Args:
-        value: the value of an item.
-        wanted: for each key an equal value, or operators such as `{"$gt": 1}`; of an object, those
-            of its keys that it names.
-
     Raises:
         ValueError: an operator is unknown.
     """

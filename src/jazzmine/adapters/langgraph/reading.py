@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from jazzmine.adapters.langgraph.checkpoints import (
     Entry,
@@ -19,7 +17,7 @@ from jazzmine.adapters.langgraph.checkpoints import (
     writes_in,
 )
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
-from jazzmine.adapters.langgraph.known import Known, KnownCheckpoint
+from jazzmine.adapters.langgraph.known import KnownCheckpoint, Storage
 from jazzmine.adapters.langgraph.threads import Places, entries_at, entries_in, places_in
 from jazzmine.records.items import MemoryItem
 
@@ -28,19 +26,8 @@ __all__ = ["Listing", "Reader"]
 _PAGE = 20
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Reads checkpoints.
-
-    Args:
-        items: a long-term memory with the async API.
-        serde: LangGraph's serializer.
-        known: values that need not be read again.
-    """
-
-    items: Any
-    serde: SerializerProtocol
-    known: Known
+class Reader(Storage):
+    """Reads checkpoints."""
 
     async def get(self, config: Any) -> CheckpointTuple | None:
         """Return the checkpoint of a config, or the latest one, or None."""
@@ -60,11 +47,6 @@ class Reader:
         """Return the checkpoints of some entries, with their values.
 
         Those are left out that were deleted with their values since the entries were read.
-
-        Args:
-            entries: their items.
-            user_id: whose run reads them. LangGraph goes on with the configs that it gets, so these
-                have the reader, and only without one the user whose the checkpoint is.
         """
         records = [decoded(self.serde, entry.item.data) for entry in entries]
         wanted: dict[str, set[bytes]] = {}
@@ -150,16 +132,7 @@ class Reader:
 
 
 class Listing:
-    """The checkpoints of a thread, or of all threads, the latest first, a page at a time.
-
-    Args:
-        reader: reads them.
-        config: the thread, and the namespace and the checkpoint where it names them; None is all
-            threads.
-        filter: only those whose metadata has these values.
-        before: only those before the checkpoint of this config.
-        limit: how many at most.
-    """
+    """The checkpoints of a thread, or of all threads, the latest first, a page at a time."""
 
     def __init__(
         self,
