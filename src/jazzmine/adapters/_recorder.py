@@ -6,7 +6,7 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._direct import retry_conflicts
@@ -20,7 +20,7 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RunRecorder", "append_with_traces", "parsed_json", "redact", "remember"]
+__all__ = ["RunRecorder", "append_with_traces", "parsed_json", "redact", "remember", "unrecorded"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -322,6 +322,11 @@ async def append_with_traces(
     for (run, said), trace in zip(runs, traces, strict=True):
         await run.appended(said, trace)
     return stored
+
+
+def unrecorded() -> RunRecorder:
+    """Return a recorder of no run, for calls that nobody records."""
+    return RunRecorder(cast(AsyncMessageStore, None), "none", "", "none")
 
 
 def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:

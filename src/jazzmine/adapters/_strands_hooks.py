@@ -16,7 +16,7 @@ from strands.hooks import (
     HookRegistry,
 )
 
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, unrecorded
 
 __all__ = ["JazzmineHooks"]
 
@@ -50,16 +50,12 @@ class JazzmineHooks(HookProvider):
         self._runs[agent_id] = self._begin_run(agent_id)
 
     def _end(self, event: AfterInvocationEvent) -> None:
-        run = self._run_of(event)
-        if run is not None:
-            self._note_usage(event, run)
+        self._note_usage(event, self._run_of(event))
         self._runs.pop(event.agent.agent_id, None)
         self._end_run(event.agent.agent_id)
 
     def _begin_model_call(self, event: BeforeModelCallEvent) -> None:
         run = self._run_of(event)
-        if run is None:
-            return
         self._note_usage(event, run)
         model: Any = event.agent.model
         config: Any = model.get_config()
@@ -68,14 +64,12 @@ class JazzmineHooks(HookProvider):
         self._used[event.agent.agent_id] = _usage(event)
 
     def _end_model_call(self, event: AfterModelCallEvent) -> None:
-        run = self._run_of(event)
-        if run is not None:
-            message: Any = event.stop_response.message if event.stop_response else {}
-            # Newer versions of the framework say at once what the call used.
-            usage = message.get("metadata", {}).get("usage")
-            run.end_model_call(_MODEL, _counts(usage), error=event.exception)
-            if usage or event.exception:
-                self._used.pop(event.agent.agent_id, None)
+        message: Any = event.stop_response.message if event.stop_response else {}
+        # Newer versions of the framework say at once what the call used.
+        usage = message.get("metadata", {}).get("usage")
+        self._run_of(event).end_model_call(_MODEL, _counts(usage), error=event.exception)
+        if usage or event.exception:
+            self._used.pop(event.agent.agent_id, None)
 
     def _note_usage(self, event: Any, run: RunRecorder) -> None:
         """Note what the agent has used since its model was called."""
@@ -85,22 +79,20 @@ class JazzmineHooks(HookProvider):
             run.note_usage(_counts({name: used[name] - before.get(name, 0) for name in used}))
 
     def _begin_tool_call(self, event: BeforeToolCallEvent) -> None:
-        run = self._run_of(event)
-        if run is not None:
-            self._note_usage(event, run)
-            call = event.tool_use
-            run.begin_tool_call(call["toolUseId"], call["name"], call["input"], call["toolUseId"])
+        run, call = self._run_of(event), event.tool_use
+        self._note_usage(event, run)
+        run.begin_tool_call(call["toolUseId"], call["name"], call["input"], call["toolUseId"])
 
     def _end_tool_call(self, event: AfterToolCallEvent) -> None:
-        run, result = self._run_of(event), event.result
-        if run is not None:
-            failed = event.exception or event.cancel_message
-            if failed is None and result.get("status") == "error":
-                failed = str(result.get("content"))
-            run.end_tool_call(event.tool_use["toolUseId"], result.get("content"), error=failed)
+        result, failed = event.result, event.exception or event.cancel_message
+        if failed is None and result.get("status") == "error":
+            failed = str(result.get("content"))
+        self._run_of(event).end_tool_call(
+            event.tool_use["toolUseId"], result.get("content"), error=failed
+        )
 
-    def _run_of(self, event: Any) -> RunRecorder | None:
-        return self._runs.get(event.agent.agent_id)
+    def _run_of(self, event: Any) -> RunRecorder:
+        return self._runs.get(event.agent.agent_id) or unrecorded()
 
 
 def _usage(event: Any) -> dict[str, int]:

@@ -8,7 +8,7 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 
-from jazzmine.adapters._recorder import RunRecorder, remember
+from jazzmine.adapters._recorder import RunRecorder, remember, unrecorded
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.configs import text_id
 
@@ -94,20 +94,17 @@ class JazzmineRecorder(BaseCallbackHandler):
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Note what a model's call used."""
-        step = self._steps.pop(run_id, None)
-        if step is not None:
-            message = getattr(response.generations[0][0], "message", None)
-            usage = _counts(getattr(message, "usage_metadata", None) or {})
-            named = getattr(message, "response_metadata", {}).get("model_name")
-            step.run.end_model_call(run_id, usage, model=named)
-            for call in getattr(message, "tool_calls", None) or ():
-                step.run.ask_tool_call(str(call.get("id") or ""), call["name"], call["args"])
+        run = self._run_that_has(run_id)
+        message = getattr(response.generations[0][0], "message", None)
+        usage = _counts(getattr(message, "usage_metadata", None) or {})
+        named = getattr(message, "response_metadata", {}).get("model_name")
+        run.end_model_call(run_id, usage, model=named)
+        for call in getattr(message, "tool_calls", None) or ():
+            run.ask_tool_call(str(call.get("id") or ""), call["name"], call["args"])
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Note that a model's call failed."""
-        step = self._steps.pop(run_id, None)
-        if step is not None:
-            step.run.end_model_call(run_id, error=error)
+        self._run_that_has(run_id).end_model_call(run_id, error=error)
 
     def on_tool_start(
         self,
@@ -129,22 +126,25 @@ class JazzmineRecorder(BaseCallbackHandler):
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Note what a tool returned."""
-        step = self._steps.pop(run_id, None)
-        if step is not None:
-            is_message = isinstance(output, ToolMessage)
-            failed = is_message and output.status == "error"
-            result = output.content if is_message else output
-            step.run.end_tool_call(run_id, result, error=str(result) if failed else None)
+        is_message = isinstance(output, ToolMessage)
+        result = output.content if is_message else output
+        failed = str(result) if is_message and output.status == "error" else None
+        self._run_that_has(run_id).end_tool_call(run_id, result, error=failed)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Note that a tool's call failed; one that interrupts the graph is made again later."""
         from langgraph.errors import GraphBubbleUp  # the saver works without that package
 
+        run = self._run_that_has(run_id)
+        if isinstance(error, GraphBubbleUp):
+            run.forget_tool_call(run_id)
+        else:
+            run.end_tool_call(run_id, error=error)
+
+    def _run_that_has(self, run_id: UUID) -> RunRecorder:
+        """Return the run that a part is in, which ends."""
         step = self._steps.pop(run_id, None)
-        if step is not None and isinstance(error, GraphBubbleUp):
-            step.run.forget_tool_call(run_id)
-        elif step is not None:
-            step.run.end_tool_call(run_id, error=error)
+        return unrecorded() if step is None else step.run
 
     def _begin(self, run_id: UUID, parent_id: UUID | None) -> _Step | None:
         """Return the part of a run that another part is in, and keep that under its own id."""
