@@ -39,6 +39,7 @@ class ScriptedModel(BaseChatModel):
 
     model_name: str = "scripted-1"
     error: str = ""
+    on_question: Callable[[], object] = lambda: None
 
     @property
     def _llm_type(self) -> str:
@@ -47,6 +48,7 @@ class ScriptedModel(BaseChatModel):
     def _generate(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
+        self.on_question()
         if self.error:
             raise OSError(self.error)
         call = {"name": "weather", "args": {"city": "Lisbon"}, "id": f"call-{len(messages)}"}
@@ -67,6 +69,7 @@ class ScriptedModel(BaseChatModel):
 def agent(
     saver: JazzmineSaver,
     on_call: Callable[[], object] = lambda: None,
+    on_question: Callable[[], object] = lambda: None,
     model: ScriptedModel | None = None,
 ) -> Any:
     """Return a graph whose runs are recorded; its tool does something when it is called."""
@@ -77,7 +80,7 @@ def agent(
         on_call()
         return f"rain in {city}"
 
-    scripted = model or ScriptedModel()
+    scripted = model or ScriptedModel(on_question=on_question)
     builder = StateGraph(State)
     builder.add_node("model", lambda state: {"messages": [scripted.invoke(state["messages"])]})
     builder.add_node("tools", ToolNode([weather]))

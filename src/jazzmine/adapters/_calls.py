@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -180,27 +180,13 @@ async def finished(call: Awaitable[T]) -> T:
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
-        await _ended(task)
+        # Until the task has left a cancelled scope of anyio, that cancels it again and again.
+        anyio = sys.modules.get("anyio")
+        with nullcontext() if anyio is None else anyio.CancelScope(shield=True):
+            while not task.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # marks it as seen
         raise
     return task.result()
-
-
-async def _ended(task: asyncio.Future[Any]) -> None:
-    """Wait for a task however often the caller is cancelled."""
-    with _shield():
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError:
-                continue
-    if not task.cancelled():
-        task.exception()  # marks it as seen
-
-
-def _shield() -> AbstractContextManager[object]:
-    """Return a context in which a cancelled scope of anyio does not cancel the task again.
-
-    Until the task has left the scope, anyio cancels it at each turn of the event loop.
-    """
-    anyio = sys.modules.get("anyio")
-    return nullcontext() if anyio is None else anyio.CancelScope(shield=True)

@@ -10,7 +10,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder, remember, unrecorded
+from jazzmine.adapters._recorder import RunRecorder, finish_when_dropped, remember, unrecorded
 
 __all__ = ["JazzmineTracePlugin"]
 
@@ -85,8 +85,13 @@ class JazzmineTracePlugin(BasePlugin):
     async def after_tool_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, result: Any
     ) -> None:
-        """Note what a tool returned."""
-        self._run_of(tool_context).end_tool_call(tool_context.function_call_id or "", result)
+        """Note what a tool returned; one that asks a person first is called again later."""
+        run, call_id = self._run_of(tool_context), tool_context.function_call_id or ""
+        if call_id in tool_context.actions.requested_tool_confirmations:
+            run.forget_tool_call(call_id)
+        else:
+            failed = isinstance(result, dict) and result.keys() == {"error"}
+            run.end_tool_call(call_id, result, error=str(result["error"]) if failed else None)
 
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: Exception
@@ -116,6 +121,7 @@ class JazzmineTracePlugin(BasePlugin):
             session.app_name,
         )
         remember(self._runs, invocation_id, run)
+        finish_when_dropped(run, context)
 
     async def _end(self, context: Any, error: Exception | None) -> None:
         self._outer.pop(context.invocation_id, None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
+from weakref import finalize
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._direct import retry_conflicts
@@ -20,7 +22,15 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RunRecorder", "append_with_traces", "parsed_json", "redact", "remember", "unrecorded"]
+__all__ = [
+    "RunRecorder",
+    "append_with_traces",
+    "finish_when_dropped",
+    "parsed_json",
+    "redact",
+    "remember",
+    "unrecorded",
+]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -67,7 +77,6 @@ class RunRecorder:
             conversation_id=conversation_id, user_id=user_id or "unknown", agent_id=agent_id
         )
         self._models: dict[object, ModelCall] = {}
-        self._ended: ModelCall | None = None
         self._tools: dict[object, ToolCall] = {}
         # The calls of tools that models have asked for, and that have not begun, by their ids.
         self._asked: dict[str, tuple[str, object]] = {}
@@ -99,13 +108,8 @@ class RunRecorder:
         if model:
             call.record.model = readable(model)
         call.end(error)
-        self._ended = call
-        self.note_usage(usage)
-
-    def note_usage(self, usage: Mapping[str, int | None] | None) -> None:
-        """Note what the model's call that ended last used."""
-        if usage and self._ended is not None:
-            self._ended.usage(**_counts(usage))
+        if usage:
+            call.usage(**_counts(usage))
 
     def note_total(self, usage: Mapping[str, int | None]) -> None:
         """Note what the whole run has used until now, with the agents that it has called.
@@ -157,10 +161,18 @@ class RunRecorder:
 
     def note_said(self, messages: Sequence[Message]) -> None:
         """Note messages of the run, of which the user's first one gives a title."""
-        said = (message.original_content for message in messages if _is_said_by_user(message))
+        said = (
+            message.original_content
+            for message in messages
+            if message.role is MessageRole.USER and not message.is_flagged
+        )
         # What a program says in the name of the user is marked up.
         texts = (text for text in map(shortened, said) if text and text[0] != "<")
         self._title = self._title or next(texts, "")
+
+    def has_call(self, call_id: str) -> bool:
+        """Return whether a call of a tool was asked for in this run, or has begun."""
+        return call_id in self._asked or call_id in self._begun
 
     @property
     def has_open_calls(self) -> bool:
@@ -324,6 +336,29 @@ async def append_with_traces(
     return stored
 
 
+# Runs whose end is being stored; the loop alone would not keep these tasks.
+_ENDING: set[asyncio.Task[None]] = set()
+
+
+def finish_when_dropped(run: RunRecorder, owner: object) -> None:
+    """Store what a run has recorded once its framework has dropped the run.
+
+    If a reader leaves a stream, or a run is cancelled, some frameworks tell nobody.
+    """
+    loop = asyncio.get_running_loop()
+
+    def finish() -> None:
+        task = loop.create_task(run.finish())
+        _ENDING.add(task)
+        task.add_done_callback(_ENDING.discard)
+
+    def end() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(finish)
+
+    finalize(owner, end).atexit = False
+
+
 def unrecorded() -> RunRecorder:
     """Return a recorder of no run, for calls that nobody records."""
     return RunRecorder(cast(AsyncMessageStore, None), "none", "", "none")
@@ -375,10 +410,6 @@ def parsed_json(text: object) -> Any:
 def shortened(text: str) -> str:
     """Return the title that a text gives a conversation."""
     return textwrap.shorten(text[:1000], _TITLE_LENGTH, placeholder="…")
-
-
-def _is_said_by_user(message: Message) -> bool:
-    return message.role is MessageRole.USER and not message.is_flagged
 
 
 def _counts(usage: Mapping[str, int | None]) -> dict[str, int]:

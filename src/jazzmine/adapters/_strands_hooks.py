@@ -33,8 +33,6 @@ class JazzmineHooks(HookProvider):
     def __init__(self, begin: Callable[[str], RunRecorder], end: Callable[[str], None]) -> None:
         self._begin_run, self._end_run = begin, end
         self._runs: dict[str, RunRecorder] = {}
-        # What the agents had used when their models were called last.
-        self._used: dict[str, dict[str, int]] = {}
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Register the callbacks with an agent."""
@@ -50,37 +48,23 @@ class JazzmineHooks(HookProvider):
         self._runs[agent_id] = self._begin_run(agent_id)
 
     def _end(self, event: AfterInvocationEvent) -> None:
-        self._note_usage(event, self._run_of(event))
         self._runs.pop(event.agent.agent_id, None)
         self._end_run(event.agent.agent_id)
 
     def _begin_model_call(self, event: BeforeModelCallEvent) -> None:
         run = self._run_of(event)
-        self._note_usage(event, run)
         model: Any = event.agent.model
         config: Any = model.get_config()
         named = config.get("model_id") if isinstance(config, dict) else None
         run.begin_model_call(_MODEL, str(named or type(model).__name__))
-        self._used[event.agent.agent_id] = _usage(event)
 
     def _end_model_call(self, event: AfterModelCallEvent) -> None:
         message: Any = event.stop_response.message if event.stop_response else {}
-        # Newer versions of the framework say at once what the call used.
         usage = message.get("metadata", {}).get("usage")
         self._run_of(event).end_model_call(_MODEL, _counts(usage), error=event.exception)
-        if usage or event.exception:
-            self._used.pop(event.agent.agent_id, None)
-
-    def _note_usage(self, event: Any, run: RunRecorder) -> None:
-        """Note what the agent has used since its model was called."""
-        before = self._used.pop(event.agent.agent_id, None)
-        if before is not None:
-            used = _usage(event)
-            run.note_usage(_counts({name: used[name] - before.get(name, 0) for name in used}))
 
     def _begin_tool_call(self, event: BeforeToolCallEvent) -> None:
         run, call = self._run_of(event), event.tool_use
-        self._note_usage(event, run)
         run.begin_tool_call(call["toolUseId"], call["name"], call["input"], call["toolUseId"])
 
     def _end_tool_call(self, event: AfterToolCallEvent) -> None:
@@ -93,10 +77,6 @@ class JazzmineHooks(HookProvider):
 
     def _run_of(self, event: Any) -> RunRecorder:
         return self._runs.get(event.agent.agent_id) or unrecorded()
-
-
-def _usage(event: Any) -> dict[str, int]:
-    return dict(event.agent.event_loop_metrics.accumulated_usage)
 
 
 def _counts(usage: dict[str, int] | None) -> dict[str, int]:

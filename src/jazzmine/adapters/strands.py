@@ -25,7 +25,7 @@ from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 
-with supported("strands-agents", "1.22.0", "2.0"):
+with supported("strands-agents", "1.55.0", "2.0"):
     from strands.session.session_repository import SessionRepository
     from strands.types.exceptions import SessionException
     from strands.types.session import Session, SessionAgent, SessionMessage, SessionType

@@ -59,7 +59,7 @@ class Projection:
                     for index, content in enumerate(part, first):
                         message = _message(thread, user_id, index, content)
                         if run is not None and getattr(content, "tool_call_id", None):
-                            run.answer_tool_call(content.tool_call_id, content.content)
+                            _note_answer(run, content, state)
                         said[message.id] = message  # the last of one id, in the place of the first
                 first += len(part)
             if said:
@@ -114,6 +114,15 @@ class Projection:
                 self._known.move_to_end(part)
             while len(self._known) > _KNOWN:
                 self._known.popitem(last=False)
+
+
+def _note_answer(run: RunRecorder, answer: Any, state: Sequence[Any]) -> None:
+    """Note what a model is given for a call, which an earlier run may have asked for."""
+    calls = [call for said in state for call in getattr(said, "tool_calls", None) or ()]
+    for call in calls:
+        if call["id"] == answer.tool_call_id:
+            run.ask_tool_call(call["id"], call["name"], call["args"])
+    run.answer_tool_call(answer.tool_call_id, answer.content)
 
 
 def _content(message: Message) -> dict[str, Any]:
