@@ -88,15 +88,12 @@ class ScriptedModel(BaseLlm):
 
     model: str = "scripted-1"
     sent: list[Any] = Field(default_factory=list)
-    error: str = ""
     on_question: Callable[[], object] = lambda: None
 
     async def generate_content_async(
         self, llm_request: Any, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         self.on_question()
-        if self.error:
-            raise OSError(self.error)
         self.sent.append(llm_request.contents)
         last = llm_request.contents[-1].parts[-1]
         if last.function_response:

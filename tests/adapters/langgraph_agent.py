@@ -38,7 +38,6 @@ class ScriptedModel(BaseChatModel):
     """Calls the tool `weather` for each new question, and then answers."""
 
     model_name: str = "scripted-1"
-    error: str = ""
     on_question: Callable[[], object] = lambda: None
 
     @property
@@ -49,8 +48,6 @@ class ScriptedModel(BaseChatModel):
         self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
         self.on_question()
-        if self.error:
-            raise OSError(self.error)
         call = {"name": "weather", "args": {"city": "Lisbon"}, "id": f"call-{len(messages)}"}
         is_answered = isinstance(messages[-1], ToolMessage)
         said: Any = AIMessage(
@@ -70,7 +67,6 @@ def agent(
     saver: JazzmineSaver,
     on_call: Callable[[], object] = lambda: None,
     on_question: Callable[[], object] = lambda: None,
-    model: ScriptedModel | None = None,
 ) -> Any:
     """Return a graph whose runs are recorded; its tool does something when it is called."""
 
@@ -80,7 +76,7 @@ def agent(
         on_call()
         return f"rain in {city}"
 
-    scripted = model or ScriptedModel(on_question=on_question)
+    scripted = ScriptedModel(on_question=on_question)
     builder = StateGraph(State)
     builder.add_node("model", lambda state: {"messages": [scripted.invoke(state["messages"])]})
     builder.add_node("tools", ToolNode([weather]))

@@ -78,16 +78,6 @@ def deadly(city: str) -> str:
     os._exit(0)
 
 
-@tool(name="weather")
-def failing(city: str) -> str:
-    """Fail.
-
-    Args:
-        city: where
-    """
-    raise OSError("no network")
-
-
 def agent(
     repository: JazzmineSessionRepository, session_id: str = "s1", **more: Any
 ) -> tuple[Agent, ScriptedModel]:

@@ -230,26 +230,6 @@ async def test_messages_that_a_compaction_excluded_are_left_out(store: MessageSt
     assert texts(await provider_of(store).get_messages("s1")) == ["1", "2"]
 
 
-async def test_flagged_messages_are_left_out(
-    provider: JazzmineHistoryProvider, store: MessageStore
-) -> None:
-    await provider.save_messages("s1", said("1", "2", "3"))
-    await store.flag_message((await store.get_messages_by_conversation_id("s1/jazzmine"))[1].id)
-
-    assert texts(await provider.get_messages("s1")) == ["1", "3"]
-
-
-@pytest.mark.parametrize("flagged", [1, 2], ids=["call", "result"])
-async def test_a_call_and_its_result_are_left_out_together(
-    provider: JazzmineHistoryProvider, store: MessageStore, flagged: int
-) -> None:
-    await agent(provider)[0].run("Rain?", session=AgentSession(session_id="s1"))
-    stored = await store.get_messages_by_conversation_id("s1/jazzmine")
-    await store.flag_message(stored[flagged].id)
-
-    assert texts(await provider.get_messages("s1")) == ["Rain?", "It rains."]
-
-
 async def test_a_person_can_read_the_conversation(
     provider: JazzmineHistoryProvider, store: MessageStore
 ) -> None:
