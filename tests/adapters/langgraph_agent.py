@@ -5,6 +5,8 @@ message store as JSON, and one of these commands:
 
 - `turn`: one recorded turn of the graph, with a tool call.
 - `killed`: the same, killed in the middle of the tool.
+- `three`: three turns, on checkpoints in the same place, which refuse a stale one; each is repeated
+  until it is stored.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode, tools_condition
 
+from jazzmine import ConflictError
 from jazzmine.adapters.langgraph import JazzmineSaver
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
@@ -96,13 +99,28 @@ def question(text: str) -> Any:
     return {"messages": [("user", text)]}
 
 
+def _is_stored(saver: JazzmineSaver, text: str) -> bool:
+    try:
+        agent(saver).invoke(question(text), settings(), durability="exit")
+    except ConflictError:
+        return False
+    return True
+
+
 def main() -> None:
     config, command, text = sys.argv[1:]
+    place = json.loads(config)
     with (
-        MessageStore.initialize(json.loads(config)) as messages,
-        LongTermMemoryStore.initialize("memory:") as items,
+        MessageStore.initialize(place) as messages,
+        LongTermMemoryStore.initialize(place if command == "three" else "memory:") as items,
     ):
-        saver = JazzmineSaver(items, messages=messages, agent_id="a1")
+        refuses = command == "three"
+        saver = JazzmineSaver(items, messages=messages, agent_id="a1", refuse_stale=refuses)
+        for number in range(3) if refuses else ():
+            while not _is_stored(saver, f"{text} {number}"):
+                pass
+        if refuses:
+            return
         end = (lambda: os._exit(0)) if command == "killed" else (lambda: None)
         agent(saver, end).invoke(question(text), settings(), durability="sync")
 
