@@ -401,6 +401,7 @@ class LangGraph(Played):
 
 class ClaudeAgentSDK(Played):
     conversation_id = "claude_agent_sdk/u1/project/session"
+    number = 0
 
     def prepare(self) -> None:
         from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
@@ -408,7 +409,6 @@ class ClaudeAgentSDK(Played):
         self.sessions: Any = JazzmineSessionStore(
             self.store, user_id="u1", agent_id="a1", record_runs=True
         )
-        self.number = 0
 
     async def run(self, text: str) -> None:
         await self._turn(text, {"content": "rain in Lisbon"})

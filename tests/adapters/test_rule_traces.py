@@ -33,6 +33,7 @@ def tokens(agent: Played) -> int:
 async def test_a_run_leaves_one_trace_with_its_tokens(name: str) -> None:
     with opened(name) as agent:
         await agent.run("Rain?")
+        agent.prepare()  # as another process would
         await agent.run("And now?")
 
         assert [trace.turn_number for trace in traces(agent)] == [1, 2]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from threading import Lock
 from typing import Any
@@ -53,17 +53,23 @@ class Projection:
             parts = [state] if isinstance(reference, bytes) else list(parts_of(list(state)))
             names = [reference] if isinstance(reference, bytes) else list(reference)
             said: dict[str, Message] = {}
+            contents: dict[str, Any] = {}
             first = 0
             for part, name in zip(parts, names, strict=True):
                 if (thread, name) not in self._known:
                     for index, content in enumerate(part, first):
                         message = _message(thread, user_id, index, content)
-                        if run is not None and getattr(content, "tool_call_id", None):
-                            _note_answer(run, content, state)
                         said[message.id] = message  # the last of one id, in the place of the first
+                        contents[message.id] = content
                 first += len(part)
+
+            def note(new: Sequence[Message]) -> None:
+                for message in new:
+                    if run is not None:
+                        _note_answer(run, contents[message.id], state)
+
             if said:
-                await self._store(thread, user_id, said, run)
+                await self._store(thread, user_id, said, run, note)
             self._remember((thread, name) for name in names)
         except Exception:
             _LOG.exception("messages of the thread %r are missing in its conversation", thread)
@@ -76,7 +82,12 @@ class Projection:
         await self._messages.delete_conversation(thread)
 
     async def _store(
-        self, thread: str, user_id: str, said: Mapping[str, Message], run: RunRecorder | None
+        self,
+        thread: str,
+        user_id: str,
+        said: Mapping[str, Message],
+        run: RunRecorder | None,
+        note: Callable[[Sequence[Message]], None],
     ) -> None:
         tried: list[Message] | None = None
         while True:
@@ -85,6 +96,7 @@ class Projection:
                 for message in await self._messages.get_messages_by_ids(list(said))
             }
             new = [message for message in said.values() if message.id not in stored]
+            note(new)
             try:
                 if new:
                     runs = [] if run is None else [(run, new)]
@@ -118,11 +130,13 @@ class Projection:
 
 def _note_answer(run: RunRecorder, answer: Any, state: Sequence[Any]) -> None:
     """Note what a model is given for a call, which an earlier run may have asked for."""
-    calls = [call for said in state for call in getattr(said, "tool_calls", None) or ()]
-    for call in calls:
-        if call["id"] == answer.tool_call_id:
-            run.ask_tool_call(call["id"], call["name"], call["args"])
-    run.answer_tool_call(answer.tool_call_id, answer.content)
+    call_id = getattr(answer, "tool_call_id", None)
+    if call_id and not run.has_call(call_id):
+        for call in (call for said in state for call in getattr(said, "tool_calls", None) or ()):
+            if call["id"] == call_id:
+                run.ask_tool_call(call_id, call["name"], call["args"])
+    if call_id:
+        run.answer_tool_call(call_id, answer.content)
 
 
 def _content(message: Message) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from jazzmine.adapters._calls import require_session_id
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
 from jazzmine.adapters.langgraph.conversation import Projection
-from jazzmine.adapters.langgraph.deltas import delta_history
 from jazzmine.adapters.langgraph.known import Known
 from jazzmine.adapters.langgraph.pruning import Pruner
 from jazzmine.adapters.langgraph.reading import Listing, Reader
@@ -175,7 +174,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, *, config: Any, channels: Sequence[str]
     ) -> Mapping[str, Any]:
         """Return what was written to delta channels before a checkpoint, and their last values."""
-        return self._steps.plain(delta_history(Reader(*self._storage), config, channels))
+        return self._steps.plain(Reader(*self._storage).delta_history(config, channels))
 
     # Coroutines
 
@@ -232,7 +231,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, *, config: Any, channels: Sequence[str]
     ) -> Mapping[str, Any]:
         """Do the same as `get_delta_channel_history`."""
-        return await self._steps.awaited(delta_history(Reader(*self._storage), config, channels))
+        return await self._steps.awaited(Reader(*self._storage).delta_history(config, channels))
 
     # The steps
 
