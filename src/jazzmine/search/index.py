@@ -1,4 +1,4 @@
-"""What a store says of its index of words."""
+"""The state of a store's search index."""
 
 from __future__ import annotations
 
