@@ -171,8 +171,8 @@ class MongoDBConfig(BackendConfig):
         name = unquote(cls._path(uri))
         if not name and uri.partition("://")[2]:
             raise InvalidAddressError(
-                "the URL names no database; it must read mongodb://HOST/DB, with whatever is"
-                " special in the user and password percent-encoded"
+                "the URL names no database; write mongodb://HOST/DB, with special characters in the"
+                " user and password percent-encoded"
             )
         return cls(uri=uri, db=name or "chatbot")
 

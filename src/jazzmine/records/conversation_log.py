@@ -86,7 +86,7 @@ def require_one_conversation(
         return
     if trace.record.message_id not in ids:
         raise ValueError(
-            f"the trace is of message {trace.record.message_id!r}, which is none of the messages"
+            f"the trace belongs to message {trace.record.message_id!r}, which is not appended"
         )
     if trace.record.conversation_id != conversation_id:
         raise ValueError(
@@ -194,7 +194,7 @@ def _stored_differently(message_id: str) -> IntegrityError:
     """Return the error of an append of an id that is stored with another content."""
     return IntegrityError(
         f"message {message_id!r} is stored already, with another content;"
-        " append_messages() adds new messages, update_message() changes one"
+        " append_messages() adds new messages, edit_message() changes one"
     )
 
 

@@ -162,8 +162,8 @@ def with_class(record: MemoryRecord, kind: type[AnyRecord]) -> AnyRecord:
 def refuse_after_block(memory: Any) -> NoReturn:
     """Raise `RuntimeError`: the block of a working memory has ended."""
     raise RuntimeError(
-        f"the locked() block of conversation {memory.conversation_id!r} has ended: what"
-        " changes its working memory now would not be saved"
+        f"the locked() block of conversation {memory.conversation_id!r} has ended: a change of its"
+        " working memory would not be saved"
     )
 
 

@@ -78,8 +78,8 @@ def invalid_address(wrong: str = "") -> InvalidAddressError:
 
 
 _FORM = (
-    "; it must read mongodb://USER:PASSWORD@HOST:PORT/DB?OPTION=VALUE, with known options and"
-    " whatever is special in the user and password percent-encoded"
+    "; write mongodb://USER:PASSWORD@HOST:PORT/DB?OPTION=VALUE, with known options and with special"
+    " characters in the user and password percent-encoded"
 )
 
 
