@@ -93,7 +93,7 @@ class WrongEventLoopError(JazzmineError, RuntimeError):
 
 
 class LockTimeoutError(JazzmineError, TimeoutError):
-    """The lock of a conversation or a file was not free in time; the text names the holder."""
+    """The lock of a conversation or a file was not free in time."""
 
 
 class LockLostError(JazzmineError):

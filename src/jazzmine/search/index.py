@@ -8,10 +8,10 @@ __all__ = ["SearchState"]
 
 
 class SearchState(NamedTuple):
-    """How a store's index was made.
+    """The state of a search index.
 
     Attributes:
-        language: that of the stems; empty if there are none.
+        language: the language of the stems; empty without stems.
         is_complete: whether all messages are indexed.
     """
 
