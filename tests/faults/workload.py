@@ -97,15 +97,23 @@ class Run:
         return sum(call.result is UNKNOWN for call in self.history)
 
     def _is_possible(self, calls: Sequence[Operation]) -> bool:
-        known = bounded([*calls, *self._first_attempts(calls)])
-        return is_linearizable(known, None, self.model, reads=["read"])
+        made = [*calls, *self._first_attempts(calls)]
+        if self.name != "postgres":  # where what was given up may take effect at any later time
+            made = bounded(made)
+        return is_linearizable(made, None, self.model, reads=["read"])
 
     def _first_attempts(self, calls: Sequence[Operation]) -> list[Operation]:
-        """Return the deletions that were made, though their repetitions found nothing left."""
+        """Return the first attempts of the calls that a store may have repeated.
+
+        Those of deletions were made, though their repetitions found nothing left. On PostgreSQL
+        a write without a condition is sent again after a lost reply, also over what another call
+        has written meanwhile.
+        """
         return [
             replace(call, result=UNKNOWN)
             for call in calls
-            if call.name in ("delete", "erase") and call.result in (False, 0)
+            if (call.name in ("delete", "erase") and call.result in (False, 0))
+            or (self.name == "postgres" and call.name != "read" and call.result is not UNKNOWN)
             if any(call.began <= fault.moment <= call.ended for fault in self.faults)
         ]
 

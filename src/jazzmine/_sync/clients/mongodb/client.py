@@ -218,7 +218,14 @@ class MongoDBClient:
     def _with_transaction(self, deadline: Deadline, work: Work[T]) -> T:
         with pymongo.timeout(deadline.remaining() + _SECONDS_TO_ABORT):
             with self._client.start_session() as session:
-                result: T = session.with_transaction(work, SNAPSHOT, DURABLE, PRIMARY)
+                try:
+                    result: T = session.with_transaction(work, SNAPSHOT, DURABLE, PRIMARY)
+                except BaseException:
+                    # A commit that was interrupted before it was sent would leave the transaction
+                    # open, and others waiting for its documents; after an abort this is refused.
+                    with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_ABORT):
+                        session.commit_transaction()
+                    raise
                 return result
 
     def _in_turn(self, deadline: Deadline, keys: Sequence[str], work: Work[T]) -> T:
