@@ -205,14 +205,14 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
 
 
 def async_end_worker(error: BaseException) -> None:
-    """Cancel a worker of psycopg's pool again: it goes on after a cancelled connection."""
+    """Cancel a worker of psycopg's pool again, which goes on after a cancelled connection."""
     task = asyncio.current_task()
     if isinstance(error, asyncio.CancelledError) and task and "-worker-" in task.get_name():
         asyncio.get_running_loop().call_soon(task.cancel)
 
 
 async def async_run_blocking(function: Callable[..., T], *args: Any) -> T:
-    """Run a blocking function in a thread; a cancellation does not interrupt the function."""
+    """Run a blocking function in a thread; it is not interrupted by a cancellation."""
     call = partial(copy_context().run, function, *args)
     return await asyncio.get_running_loop().run_in_executor(_THREADS.executor, call)
 

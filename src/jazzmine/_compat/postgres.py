@@ -1,4 +1,4 @@
-"""The pools of psycopg, async and sync."""
+"""psycopg's async pool, and its sync pool with what the async one does not need."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SyncDriverPool(ConnectionPool[C]):
         super().__init__(*args, **options)
 
     def __del__(self) -> None:
-        # A forked child has the pool's state without its threads and connections. psycopg would
-        # wait here for threads that are connecting, or have ended with the program.
+        # A forked child has the pool's state, and neither its threads nor its connections; and
+        # psycopg waits here for threads that may be connecting, or are gone with the program.
         if os.getpid() == self._pid and not self.closed and not sys.is_finalizing():
             self._signal_stop_worker()

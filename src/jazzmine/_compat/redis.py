@@ -56,7 +56,7 @@ def async_require_client(client: Any) -> None:
 
 
 def async_new_retry() -> Any:
-    """Return a `Retry` that repeats a call for as long as its errors are retryable."""
+    """Return what repeats a call for as long as its errors are retryable."""
     redis_driver()
     from redis.asyncio.retry import Retry
 
@@ -67,7 +67,7 @@ def async_client_for(url: str, seconds: float) -> AsyncAnyRedis:
     """Return a client of one server; does not connect.
 
     Args:
-        seconds: the longest time to wait for one reply, in s.
+        seconds: how long the server is waited for at once, in s.
 
     Raises:
         ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
@@ -75,14 +75,14 @@ def async_client_for(url: str, seconds: float) -> AsyncAnyRedis:
     redis_driver()
     from redis.asyncio import BlockingConnectionPool, Redis
 
-    # The time limit ends every wait. A `socket_timeout` makes a task for each command, and before
-    # Python 3.12 such a task may lose a cancellation.
+    # The time limit ends every wait. A `socket_timeout` makes a task for each command, which may
+    # lose a cancellation before Python 3.12.
     settings = {**pool_settings(seconds), "socket_timeout": None}
     return Redis.from_pool(require_options(BlockingConnectionPool.from_url(url, **settings)))
 
 
 async def async_cluster_for(url: str, seconds: float) -> AsyncAnyRedis:
-    """Return a client of a cluster, from the address of one of its servers."""
+    """Return a client of the cluster that a server belongs to."""
     from redis.asyncio import RedisCluster
 
     return RedisCluster.from_url(url, **connection_settings(seconds))
@@ -109,7 +109,7 @@ def sync_require_client(client: Any) -> None:
 
 
 def sync_new_retry() -> Any:
-    """Return a `Retry` that repeats a call for as long as its errors are retryable."""
+    """Return what repeats a call for as long as its errors are retryable."""
     return redis_driver().retry.Retry(pauses(), -1, failures())
 
 
@@ -117,7 +117,7 @@ def sync_client_for(url: str, seconds: float) -> SyncAnyRedis:
     """Return a client of one server; does not connect.
 
     Args:
-        seconds: the longest time to wait for one reply, in s.
+        seconds: how long the server is waited for at once, in s.
 
     Raises:
         ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
@@ -128,5 +128,5 @@ def sync_client_for(url: str, seconds: float) -> SyncAnyRedis:
 
 
 def sync_cluster_for(url: str, seconds: float) -> SyncAnyRedis:
-    """Return a client of a cluster, from the address of one of its servers."""
+    """Return a client of the cluster that a server belongs to, which is asked for the others."""
     return redis_driver().RedisCluster.from_url(url, **connection_settings(seconds))  # type: ignore[no-any-return]

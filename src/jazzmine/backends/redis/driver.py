@@ -1,4 +1,4 @@
-"""The errors and the clients of redis-py, for both APIs."""
+"""What the async and the sync store know about redis-py alike: its errors and its clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def redis_driver() -> ModuleType:
 _PASSING = re.compile(
     r"(?:^|[ -])(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|NOREPLICAS|READONLY|TRYAGAIN|UNBLOCKED) "
 )
-# The largest number of connections of a store's own client.
+# How many connections a store's own client opens.
 _CONNECTIONS = 16
 
 # Each new connection selects its database; a node of a cluster has one alone.
@@ -86,7 +86,9 @@ def settings_of(client: Any) -> dict[str, Any]:
 
 
 def require_options(pool: Any) -> Any:
-    """Return a pool after making a connection, for redis-py to check the options of a URL.
+    """Return a pool after making a connection that is not used.
+
+    Only then redis-py notices an unknown option of a URL.
 
     Raises:
         ValueError, TypeError, RedisError: an option is unknown, or has a wrong value.
@@ -107,7 +109,7 @@ def address_of(client: Any) -> str:
 
 
 def translated(error: BaseException, client: Any) -> Exception:
-    """Return our error for an error of redis-py."""
+    """Return the error of this library for one that ended a call, or a connection, of a client."""
     where = f"Redis at {address_of(client)}"
     if isinstance(error, redis_driver().exceptions.AskError):  # MovedError is one
         return ConfigurationError(f"{where} is a node of a cluster: pass a RedisCluster client")
@@ -127,7 +129,7 @@ def connection_settings(seconds: float) -> dict[str, Any]:
     """Return the settings of the connections of a store's own client.
 
     Args:
-        seconds: the longest time to wait for one reply, in s.
+        seconds: how long a server is waited for at once, in s.
     """
     return {
         "protocol": 2,
@@ -138,5 +140,5 @@ def connection_settings(seconds: float) -> dict[str, Any]:
 
 
 def pool_settings(seconds: float) -> dict[str, Any]:
-    """Return the settings of a client for one server and of its pool."""
+    """Return those of a client for one server, and of its pool: how long a call waits for it."""
     return {**connection_settings(seconds), "max_connections": _CONNECTIONS, "timeout": seconds}
