@@ -54,7 +54,7 @@ def count_records(span: Any, unit: str, result: object) -> None:
     Args:
         span: the span.
         unit: what the result counts, such as "messages"; "" if it counts nothing.
-        result: what the call returns.
+        result: the result of the call.
     """
     if hasattr(result, "erased_at"):
         for erased in ("conversations", "messages", "traces"):
@@ -85,7 +85,7 @@ def _active(tracer: Any, name: str, attributes: Mapping[str, Any]) -> Iterator[A
 
 
 def _attributes(given: Mapping[str, Any]) -> Iterator[tuple[str, str | int]]:
-    """Yield what the arguments of a call say."""
+    """Yield the attributes of a span from the arguments of its call."""
     messages = given.get("messages")
     # An iterator can be read only once, by the method.
     messages = messages if isinstance(messages, (list, tuple, Set)) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -43,7 +44,7 @@ async def test_the_token_becomes_a_cookie_and_leaves_the_address(site: Site) -> 
 async def test_the_redirect_stays_on_this_host(site: Site, path: str) -> None:
     url = f"http://127.0.0.1{path}?token={site.access.token}"
     location = (await site.stranger.get(url)).headers["location"]
-    assert re.match(r"\./[^/\\]*", location)
+    assert re.fullmatch(r"\./[^/\\]*", location)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "X"])

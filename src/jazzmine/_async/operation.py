@@ -22,7 +22,7 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
     """Decorate a public method that returns when it is done.
 
     Args:
-        counts: what the result counts, for the span: "messages" for the attribute
+        counts: the counted records, for the span: "messages" for the attribute
             `jazzmine.messages`.
         needs_open: whether the store has to be open.
     """
@@ -47,7 +47,7 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
                         count_records(span, counts, result)
                     return result
             finally:
-                # Without a token: what a loop that has ended leaves is closed in another context.
+                # Without a token: a generator of an ended loop is closed in another context.
                 CALL_BEGAN.set(caller)
 
         return cast("AnyMethod", call)
@@ -56,7 +56,7 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
 
 
 def composed(method: AnyMethod) -> AnyMethod:
-    """Decorate a public method of a view, which calls public methods of its store.
+    """Decorate a public method of a view that calls public methods of its store.
 
     Each of these is a span, and all of them have one deadline.
     """

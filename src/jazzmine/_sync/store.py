@@ -20,7 +20,7 @@ AnyStore = TypeVar("AnyStore", bound="Store[Any]")
 
 
 class Backend(ABC):
-    """What a store has: the place where its records are kept."""
+    """The place where the records of a store are kept."""
 
     #: The value of the attribute `db.system.name` of the store's spans.
     system_name: str
@@ -38,15 +38,15 @@ class Backend(ABC):
         """Make one cheap round trip to the server."""
 
     def pending(self) -> list[str]:
-        """Return what opening the store would create or change there, without doing it.
+        """Return the changes that opening the store would make, without making them.
 
-        Each is a phrase such as "create the index id_1 of chat.messages". Where nothing is stored
-        yet, the file or the tables are among them.
+        Each is a phrase such as "create the index id_1 of chat.messages". The file or the tables
+        of a new store are among them.
         """
         return []
 
     def purge(self) -> None:  # noqa: B027 - only files need it
-        """Remove what was deleted or replaced from files where it may be left as raw bytes."""
+        """Remove the raw bytes of deleted or replaced records from files."""
 
 
 # The parts of stores that were opened before this process was forked.
@@ -58,8 +58,7 @@ AnyBackend = TypeVar("AnyBackend", bound=Backend)
 class Store(ABC, Generic[AnyBackend]):
     """A store, open from `open()` until `close()`.
 
-    Each public method is an `operation`, and none calls another one, because each call is a span
-    of its own.
+    Each public method is an `operation` and a span. None calls another one.
     """
 
     #: The name of the tracer of its spans.
@@ -73,7 +72,7 @@ class Store(ABC, Generic[AnyBackend]):
         store._made_with = args, kwargs
         return store
 
-    #: What the constructor was given; a forked process makes the store anew with it.
+    #: The constructor's arguments, with which a forked process makes the store anew.
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __init__(self, backend: AnyBackend) -> None:
@@ -105,14 +104,14 @@ class Store(ABC, Generic[AnyBackend]):
     def close(self) -> None:
         """Release all files and connections; closing again does nothing.
 
-        A scoped store has none of its own, and leaves those of the others open.
+        A scoped store leaves the files and connections of its store open.
         """
         self._affinity.ensure()
         if not self._closed:
             self._closed = True
             try:
                 self._close()
-            except RuntimeError:  # a call that this one has interrupted needs the store
+            except RuntimeError:  # an interrupted call still needs the store
                 self._closed = False
                 raise
 
@@ -145,10 +144,10 @@ class Store(ABC, Generic[AnyBackend]):
         return self
 
     def _opened(self) -> None:
-        """Check what the back end has when it is open; raise an error to refuse it."""
+        """Check the stored data of an open back end; raise an error to refuse them."""
 
     def _initialized(self: AnyStore) -> AnyStore:
-        """Open a store for `initialize`, whose errors say what to do."""
+        """Open a store for `initialize`; errors name the command that says more."""
         try:
             return self.open()
         except StoreUnavailableError as error:
@@ -185,9 +184,9 @@ class Store(ABC, Generic[AnyBackend]):
         self.backend.open()
 
     def _become(self: AnyStore, other: AnyStore) -> None:
-        """Take the parts of a new store, in place of those that another process uses.
+        """Replace the parts of the parent process by the parts of a new store.
 
-        The old ones are never collected: that would close the connections of the other process.
+        The old parts are never collected: that would close the connections of the parent.
         """
         _INHERITED.append(dict(vars(self)))
         parts = dict(vars(other))

@@ -1,4 +1,4 @@
-"""Checks of a file that a store keeps its records in."""
+"""Checks of the file of a store."""
 
 from __future__ import annotations
 

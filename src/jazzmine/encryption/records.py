@@ -1,8 +1,8 @@
-"""Encrypt the records of a message store before they become JSON, and decrypt what was read.
+"""Encrypt the records of a message store before they become JSON, and decrypt stored ones.
 
 All encrypted fields of a record are one JSON text, which is encrypted as one value and is stored
-in the record's `metadata`. So a record is encrypted or plain as a whole, and which of its fields
-are empty, or how many keys its metadata has, does not show.
+in the record's `metadata`. So a record is encrypted or plain as a whole, and does not show its
+empty fields or the number of keys of its metadata.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES: dict[type[Record], str] = {
     TurnTrace: "trace",
 }
 
-# What is stored in the trace of a failed turn.
+# The stored `errors` of a failed turn.
 _SOME_ERRORS = [""]
 
 
@@ -47,7 +47,7 @@ class RecordCodec:
         self._accepts_plain = accepts_plain
 
     def encrypted(self, snapshot: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
-        """Return a record whose encrypted fields are empty, with their values in its metadata."""
+        """Return a record with its encrypted values in its metadata, and empty fields."""
         record = snapshot.record
         record_id: str = getattr(record, "id")  # noqa: B009
         bound_to = context(_NAMES[type(record)], "fields", _owner(record), record_id)
@@ -59,9 +59,9 @@ class RecordCodec:
 
         Args:
             record: as it is stored.
-            record_id: with which it was found.
-            conversation_id: the conversation that was asked for; a record that was moved there from
-                another one does not open. None takes what the record says.
+            record_id: the id with which it was found.
+            conversation_id: the conversation that was asked for; a record of another conversation
+                does not open. None takes the record's own.
 
         Raises:
             DecryptionError: it does not open, or is not encrypted.
@@ -92,10 +92,10 @@ class RecordCodec:
 
 
 def require_readable(where: TraceFilter) -> None:
-    """Raise unless a filter names readable fields alone.
+    """Raise if a filter names an encrypted field: nothing can be found by it.
 
     Raises:
-        ConfigurationError: it names an encrypted one, by which nothing can be found.
+        ConfigurationError: it names one.
     """
     for kind, wanted in ((ToolTrace, where.tool), (LLMCallRecord, where.llm_call)):
         hidden = sorted(set(wanted or ()) & {*ENCRYPTED[kind], *PARTS.get(kind, ())})
@@ -125,7 +125,7 @@ def _values(record: Record) -> dict[str, Any]:
 
 
 def _covered(record: AnyRecord, more: dict[str, Any]) -> AnyRecord:
-    """Return a copy of a record with what is stored in place of its encrypted fields."""
+    """Return a copy of a record with the stored values in place of its encrypted fields."""
     covered = {**ENCRYPTED[type(record)], **more}
     for name in PARTS.get(type(record), ()):
         covered[name] = [_covered(part, {}) for part in getattr(record, name)]

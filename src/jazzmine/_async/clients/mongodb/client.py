@@ -55,8 +55,8 @@ class MongoDBClient:
     https://www.mongodb.com/docs/manual/core/transactions/
 
     Args:
-        config: where the server is.
-        indexes: those of each collection, by its name.
+        config: the address and the options.
+        indexes: the indexes of each collection, by its name.
         fields: the names of the fields that this version stores, as in `Schema`.
     """
 
@@ -129,7 +129,7 @@ class MongoDBClient:
         return await self._run(deadline, hello)
 
     async def pending(self) -> list[str]:
-        """Return what `open` would create; nothing is changed.
+        """Return the indexes that `open` would create; nothing is changed.
 
         Raises:
             ConfigurationError: as in `open`.
@@ -137,7 +137,7 @@ class MongoDBClient:
         return (await self.run(self.schema.missing)).steps()
 
     async def change_search(self, language: str | None, timeout: float) -> None:
-        """Make the indexes of words and note the language; or remove both.
+        """Make the search indexes and note the language; or remove both.
 
         Raises:
             ConfigurationError: an index prevents that, or the user lacks a right.
@@ -151,7 +151,7 @@ class MongoDBClient:
         await self.run(partial(collection.find_one, {}, {"_id": 1}))
 
     async def command(self, name: str) -> dict[str, Any]:
-        """Return the server's reply to a command that has no arguments."""
+        """Return the server's reply to a command without arguments."""
         return await self.run(lambda: self._client.admin.command(name))
 
     def unreachable(self) -> list[str]:
@@ -162,7 +162,7 @@ class MongoDBClient:
         ]
 
     async def run(self, work: Work[T]) -> T:
-        """Call `work`, which reads, or changes one document.
+        """Call `work`, which reads or changes one document.
 
         Args:
             work: takes nothing.
