@@ -254,9 +254,6 @@ def mended(kind: type[AnyRecord], raw: dict[str, Any]) -> tuple[AnyRecord, dict[
     NaN and infinity become null in free-form data, else the field's default; an integer beyond 64
     bits its decimal text, and in a field of integers the nearest that fits; U+0000 in a key and a
     lone surrogate U+FFFD; an empty id "unknown"; data nested deeper than the limit its JSON text.
-
-    Raises:
-        ValidationError: a value has no replacement.
     """
     data: dict[str, Any] = _copied(raw)
     replaced: dict[str, str] = {}

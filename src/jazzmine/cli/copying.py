@@ -113,11 +113,7 @@ def _same(source: Place, target: Place) -> Iterator[Batch]:
 
 
 def _compared(source: Place, target: Place, counter: Counter) -> dict[Sort, int]:
-    """Return how many records of each kind the target holds.
-
-    Raises:
-        Refused: they are not the first of the source.
-    """
+    """Return how many records the target holds; `Refused` if they are not the source's first."""
     there: dict[Sort, int] = dict.fromkeys(source.kinds, 0)
     wanted = ((kind, record) for kind, records in source.batches() for record in records)
     for kind, records in counter.through("comparing", target.stream()):

@@ -24,9 +24,6 @@ def check_mongodb(config: MongoDBConfig, mend: bool) -> Iterator[Finding]:
     Args:
         config: where the server is.
         mend: whether to delete records whose conversation or message is not stored.
-
-    Raises:
-        StoreUnavailableError: no server can be reached, or it refuses the connection.
     """
     with closing(MongoDBBackend(config)) as backend:
         client = backend.client

@@ -40,22 +40,14 @@ _SECONDS_A_HOST = 5.0
 
 
 def check_postgres(config: PostgresConfig) -> Iterator[Finding]:
-    """Yield what is found.
-
-    Raises:
-        StoreUnavailableError: no server can be reached, or it refuses the connection.
-    """
+    """Yield what is found."""
     yield from _check_hosts(config, _address(config))
     with _connected(config) as connection:
         yield from _check_database(config, connection)
 
 
 def check_item_sequences(config: PostgresConfig) -> Iterator[Finding]:
-    """Yield whether the revisions of a long-term memory would be given again.
-
-    Raises:
-        StoreUnavailableError: as in `check_postgres`.
-    """
+    """Yield whether the revisions of a long-term memory would be given again."""
     with _connected(config) as connection:
         schema = config.schema or first_schema(connection)
         yield from _check_sequences(schema, connection, ITEM_TABLES)

@@ -15,12 +15,7 @@ from jazzmine.findings import Finding
 
 
 def check_redis(config: RedisConfig) -> Iterator[Finding]:
-    """Yield what is found.
-
-    Raises:
-        ConfigurationError: the server has no database of that number.
-        StoreUnavailableError: the server cannot be reached, or refuses the connection.
-    """
+    """Yield what is found."""
     redis: Any = redis_driver()
     seconds = min(config.timeout, 5.0)
     client = redis.Redis.from_url(

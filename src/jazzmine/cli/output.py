@@ -219,11 +219,7 @@ def print_table(
 ) -> None:
     """Print rows: as a table on a terminal, else each as a line with tabs between the cells.
 
-    Args:
-        columns: the names of the columns.
-        rows: their cells, of which long texts are cut where a terminal is too narrow.
-        times: the columns that hold times; they are never cut.
-        numbers: the columns that hold numbers; neither are they.
+    Where a terminal is too narrow, all but times and numbers are cut.
     """
     cells = [list(map(line, row)) for row in (columns, *rows)]
     if not is_terminal():

@@ -244,11 +244,7 @@ def _path(item: StoredItem) -> str:
 
 @contextmanager
 def nothing_left_out() -> Iterator[None]:
-    """Print which records a block leaves out because they cannot be read.
-
-    Raises:
-        Refused: at the end of the block, if there were any.
-    """
+    """Print which unreadable records a block leaves out; `Refused` at its end if there were any."""
     printed = _Printed(logging.ERROR)
     unreadable.logger.addHandler(printed)
     try:

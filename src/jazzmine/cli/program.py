@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeAlias
 
@@ -68,12 +68,26 @@ def _reading_arguments() -> Iterator[None]:
     try:
         with errors_of("standard output"):
             yield
-    except SystemExit:  # rich's own answer to a pipe that nobody reads
-        raise BrokenPipeError from None
+    except SystemExit as end:
+        if end.code == 1:  # rich's own answer to a pipe that nobody reads
+            raise BrokenPipeError from None
+        raise
+
+
+def _without_types(params: list[Any]) -> list[Any]:
+    # Typer's help says "<bool>" beside an option that takes no value.
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+    return params
 
 
 class Command(TyperCommand):
     """A command."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the arguments and options."""
+        return _without_types(super().get_params(ctx))
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Read the arguments."""
@@ -84,6 +98,10 @@ class Command(TyperCommand):
 class Program(TyperGroup):
     """The commands."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options that stand before a command."""
+        return _without_types(super().get_params(ctx))
+
     def make_context(self, *args: Any, **extra: Any) -> Any:
         """Read the arguments."""
         with _statuses(), _reading_arguments():
@@ -93,26 +111,6 @@ class Program(TyperGroup):
         """Run a command."""
         with _statuses():
             return super().invoke(ctx)
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, or None."""
-        command = super().get_command(ctx, cmd_name)
-        if command is not None:
-            _hide_types_of_flags(command.get_params(ctx))
-        return command
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options that stand before a command."""
-        params = super().get_params(ctx)
-        _hide_types_of_flags(params)
-        return params
-
-
-def _hide_types_of_flags(params: Iterable[Any]) -> None:
-    # Typer's help says "<bool>" beside an option that takes no value.
-    for param in params:
-        if getattr(param, "is_flag", False) and param.metavar is None:
-            param.metavar = ""
 
 
 if os.environ.get("NO_COLOR"):

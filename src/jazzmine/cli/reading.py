@@ -57,11 +57,7 @@ _TIMES = {"called_at", "created_at", "last_updated", "requested_at", "started_at
 
 
 def conversation_of(store: MessageStore, given: str) -> Conversation:
-    """Return a conversation, by its id or by a part of it as in `only_one`.
-
-    Raises:
-        Refused: it is not stored.
-    """
+    """Return a conversation by its id or a part of it; `Refused` if it is not stored."""
     conversation = store.get_conversation_by_id(given)
     if conversation is None:
         conversation = only_one(given, store.get_conversations(limit=_RECENT))
@@ -71,11 +67,7 @@ def conversation_of(store: MessageStore, given: str) -> Conversation:
 
 
 def only_one(given: str, records: Iterable[AnyRecord]) -> AnyRecord | None:
-    """Return the record whose id begins as is given, or None.
-
-    Raises:
-        Refused: there are several.
-    """
+    """Return the record whose id begins as is given, or None; `Refused` if there are several."""
     begin = given.removesuffix("…")
     if len(begin) < _SHORTEST:
         return None

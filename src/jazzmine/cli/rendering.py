@@ -72,12 +72,7 @@ def trace_line(trace: TurnTrace, full: bool) -> str:
 
 
 def show_calls(trace: TurnTrace, full: bool) -> None:
-    """Print the calls of models and tools of a turn, in their order; what went in and out.
-
-    Args:
-        trace: that of the turn.
-        full: whether values are whole, and what models were given and answered is printed, too.
-    """
+    """Print the calls of models and tools of a turn, in their order; what went in and out."""
     for step in timeline(trace):
         if step.call is not None:
             call = step.call

@@ -56,13 +56,7 @@ ITEMS = Kind[LongTermMemoryStore](
 
 
 class Named(Generic[AnyStore]):
-    """A store that the user has named, or the default one; it is not open.
-
-    Args:
-        kind: which kind of store.
-        url: its URL; None for that of the environment, or the default.
-        argument: the argument that names it, if that is not the option of its kind.
-    """
+    """A store that the user has named, or the default one; it is not open."""
 
     def __init__(self, kind: Kind[AnyStore], url: str | None, argument: str | None = None) -> None:
         self.kind: Kind[AnyStore] = kind
@@ -115,13 +109,7 @@ class Named(Generic[AnyStore]):
 
 
 class Stores:
-    """The stores that options or the environment name.
-
-    Args:
-        store: the URL of the message store.
-        memory: the URL of the working memory.
-        items: the URL of the long-term memory.
-    """
+    """The stores that options or the environment name."""
 
     def __init__(self, store: str | None, memory: str | None, items: str | None) -> None:
         self._urls = (store, memory, items)

@@ -91,11 +91,7 @@ def list_traces(
 
 
 def trace_of(store: MessageStore, given: str) -> TurnTrace:
-    """Return a trace, by its id, that of its message, or a part of its id as in `only_one`.
-
-    Raises:
-        Refused: it is not stored.
-    """
+    """Return a trace, by its id, that of its message, or a part of its id as in `only_one`."""
     trace = store.get_turn_trace_by_id(given) or store.get_turn_trace_by_message_id(given)
     if trace is None:
         trace = only_one(given, store.find_turn_traces(TraceFilter(), limit=_AT_ONCE))
