@@ -37,8 +37,6 @@ from jazzmine.records.usage import UsageKey, UsageSummary
 from tests.behaviour.toy_backend import Tables, ToyConfig, ToyData, page, rows_of
 from tests.behaviour.trace_queries import matches, summarize
 
-__all__ = ["ToyMessageStore"]
-
 
 class ToyMessageStore(MessageStore):
     """A message store in three dicts."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from html.parser import HTMLParser
 
 import pytest
@@ -27,10 +26,6 @@ async def test_a_wrong_token_is_refused(site: Site, token: str) -> None:
     assert "set-cookie" not in answer.headers
 
 
-async def test_a_wrong_token_is_refused_in_spite_of_the_cookie(site: Site) -> None:
-    assert (await site.client.get("/", params={"token": "x"})).status_code == 403
-
-
 async def test_the_token_becomes_a_cookie_and_leaves_the_address(site: Site) -> None:
     answer = await site.stranger.get(
         "/conversation", params={"id": "c/3 ?&#%", "token": site.access.token}
@@ -42,13 +37,6 @@ async def test_the_token_becomes_a_cookie_and_leaves_the_address(site: Site) -> 
     assert "samesite=strict" in cookie
     assert site.access.token.lower() not in cookie
     assert (await site.stranger.get(answer.headers["location"])).status_code == 200
-
-
-@pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example/", "///evil.example"])
-async def test_the_redirect_stays_on_this_host(site: Site, path: str) -> None:
-    url = f"http://127.0.0.1{path}?token={site.access.token}"
-    location = (await site.stranger.get(url)).headers["location"]
-    assert re.match(r"/[^/\\]", location)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "X"])
@@ -65,12 +53,6 @@ async def test_another_host_name_is_refused(site: Site, host: str, path: str) ->
     answer = await site.client.get(path, headers={"host": host})
     assert answer.status_code == 400
     assert "c1" not in answer.text
-
-
-@pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:9"])
-async def test_the_names_of_this_machine_are_accepted(site: Site, host: str) -> None:
-    answer = await site.client.get("/static/inspector.css", headers={"host": host})
-    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/nowhere", "/static/inspector.css", "/?token=x"])

@@ -28,13 +28,11 @@ __all__ = [
     "SyncTask",
     "SyncThreadEvent",
     "SyncWork",
-    "async_end_worker",
     "async_run_blocking",
     "async_run_detached",
     "async_run_given",
     "async_run_in_task",
     "async_sleep",
-    "sync_end_worker",
     "sync_run_blocking",
     "sync_run_detached",
     "sync_run_given",
@@ -204,13 +202,6 @@ if hasattr(os, "register_at_fork"):  # Windows has no forks
     os.register_at_fork(after_in_child=_THREADS.start)
 
 
-def async_end_worker(error: BaseException) -> None:
-    """Cancel a worker of psycopg's pool again, which goes on after a cancelled connection."""
-    task = asyncio.current_task()
-    if isinstance(error, asyncio.CancelledError) and task and "-worker-" in task.get_name():
-        asyncio.get_running_loop().call_soon(task.cancel)
-
-
 async def async_run_blocking(function: Callable[..., T], *args: Any) -> T:
     """Run a blocking function in a thread; it is not interrupted by a cancellation."""
     call = partial(copy_context().run, function, *args)
@@ -362,10 +353,6 @@ def sync_run_detached(
     except BaseException:
         start(work)
         raise
-
-
-def sync_end_worker(error: BaseException) -> None:
-    """Do nothing: a thread is not cancelled."""
 
 
 def sync_run_blocking(function: Callable[..., T], *args: Any) -> T:

@@ -38,12 +38,13 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
             try:
                 if type(caller) is not SharedBeginning:
                     CALL_BEGAN.set(monotonic())
-                given = {**dict(zip(parameters, args, strict=False)), **kwargs}
-                with call_span(self, name, given) as span:
+                positional = zip(parameters, args, strict=False)
+                with call_span(self, name, kwargs, positional) as span:
                     if needs_open:
                         self.require_open()
                     result = method(self, *args, **kwargs)
-                    count_records(span, counts, result)
+                    if span is not None:
+                        count_records(span, counts, result)
                     return result
             finally:
                 # Without a token: a generator of an ended loop is closed in another context.

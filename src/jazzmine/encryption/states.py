@@ -8,7 +8,7 @@ from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["PLAIN", "StateForm"]
+__all__ = ["StateForm"]
 
 # Versions without encryption refuse this number, and leave the state as it is.
 _SEALED_FORMAT = 2
@@ -29,12 +29,9 @@ class StateForm:
 
     def __init__(self, keyring: Keyring | None, accepts_plain: bool = False) -> None:
         self.keyring = keyring
+        #: The number of the format, which is kept beside the state.
+        self.format: int = FORMAT if keyring is None else _SEALED_FORMAT
         self._accepts_plain = accepts_plain
-
-    @property
-    def format(self) -> int:
-        """The number of the format, which is kept beside the state."""
-        return FORMAT if self.keyring is None else _SEALED_FORMAT
 
     def written(self, memory: WorkingMemory) -> bytes:
         """Return a working memory as it is stored."""
@@ -85,10 +82,6 @@ class StateForm:
             require_accepted(self._accepts_plain, name)
             return data
         return self.keyring.decrypt_text(text, _context(conversation_id, user_id), name)
-
-
-#: Stores JSON.
-PLAIN = StateForm(None)
 
 
 def _encrypted(keyring: Keyring, data: bytes, conversation_id: str, user_id: str) -> bytes:

@@ -70,7 +70,8 @@ class RowDecoder(Generic[AnyRecord]):
                 keys.
         """
         record = self.stored_record(row)
-        self._open(record, row, conversation_id)
+        if self._codec is not None or vars(record)["metadata"]:
+            self._open(record, row, conversation_id)
         return record
 
     def stored_record(self, row: Row) -> AnyRecord:
@@ -110,12 +111,12 @@ class RowDecoder(Generic[AnyRecord]):
             records: list[AnyRecord] = self._parsed(bodies)
         except ValidationError:
             return self._one_by_one(rows, conversation_id)
-        always = self._always_stored
-        for record in records:
+        always, codec = self._always_stored, self._codec
+        for record, row in zip(records, rows, strict=True):
             if not always <= record.__pydantic_fields_set__:
                 return self._one_by_one(rows, conversation_id)
-        for record, row in zip(records, rows, strict=True):
-            self._open(record, row, conversation_id)
+            if codec is not None or vars(record)["metadata"]:
+                self._open(record, row, conversation_id)
         return records
 
     def _one_by_one(self, rows: Sequence[Row], conversation_id: str | None) -> list[AnyRecord]:
@@ -128,8 +129,6 @@ class RowDecoder(Generic[AnyRecord]):
         """Decrypt a record; raise `DecryptionError` if the store was opened without keys."""
         if self._codec is not None:
             self._codec.decrypt(record, row_id(row), conversation_id)
-            return
-        if not vars(record)["metadata"]:
             return
         encrypted = encrypted_text(vars(record)["metadata"])
         if encrypted is not None:

@@ -56,8 +56,8 @@ def closed_meanwhile() -> StoreClosedError:
 def lock_timeout(path: str, timeout: float) -> LockTimeoutError:
     """Return the error for a call that has waited for the database's lock for `timeout` s."""
     return LockTimeoutError(
-        f"{path} was not free within {timeout:g} s: another process writes, or holds its lock"
-        " and is stuck; nothing was written"
+        f"{path} was not free within {timeout:g} s: others write, or a process"
+        " holds its lock and is stuck; nothing was written"
     )
 
 

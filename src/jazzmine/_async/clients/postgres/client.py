@@ -40,6 +40,7 @@ from jazzmine.backends.postgres.errors import (
     deadline_exceeded,
     is_conflict,
     is_disconnect,
+    is_of_event_loop,
     is_transient,
     translated,
     unavailable,
@@ -218,7 +219,7 @@ class PostgresClient:
                 raise
         except (psycopg.Error, OSError, UnicodeError) as error:
             failure = connection_error(error, self._address)
-            if self._failure is None:
+            if self._failure is None and not is_of_event_loop(failure):
                 text = unavailable(failure, self._address)
                 logger.warning("%s; it is tried again until it can be reached", text)
             self._failure = failure

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 _LEAST_SECONDS = 0.001  # to the driver, 0 means no deadline
 _SECONDS_UNTIL_REFUSED = 0.4
-_SECONDS_TO_ABORT = 0.4
+_SECONDS_TO_END = 0.4
 
 
 class MongoDBClient:
@@ -90,7 +90,8 @@ class MongoDBClient:
 
     def close(self) -> None:
         """Close all connections."""
-        self._client.close()
+        with pymongo.timeout(_SECONDS_TO_END):  # it says to the server which sessions end
+            self._client.close()
 
     def open(self) -> None:
         """Query the features of the deployment, check the indexes, and create missing ones.
@@ -200,7 +201,7 @@ class MongoDBClient:
             except BaseException:
                 if session is not None:
                     # Also after the deadline, and not for long if the call was cancelled.
-                    with pymongo.timeout(_SECONDS_TO_ABORT):
+                    with pymongo.timeout(_SECONDS_TO_END):
                         session.abort_transaction()
                 raise
 
@@ -216,14 +217,14 @@ class MongoDBClient:
         return self._translating(held)
 
     def _with_transaction(self, deadline: Deadline, work: Work[T]) -> T:
-        with pymongo.timeout(deadline.remaining() + _SECONDS_TO_ABORT):
+        with pymongo.timeout(deadline.remaining() + _SECONDS_TO_END):
             with self._client.start_session() as session:
                 try:
                     result: T = session.with_transaction(work, SNAPSHOT, DURABLE, PRIMARY)
                 except BaseException:
                     # A commit that was interrupted before it was sent would leave the transaction
                     # open, and others waiting for its documents; after an abort this is refused.
-                    with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_ABORT):
+                    with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_END):
                         session.commit_transaction()
                     raise
                 return result
