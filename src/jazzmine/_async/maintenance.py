@@ -55,18 +55,19 @@ async def purge(store: AnyStore) -> None:
 
 
 async def iter_records(
-    store: MessageStore, kind: RecordKind, size: int
-) -> AsyncIterator[list[Any]]:
-    """Yield all readable records of a kind in the order in which their ids were first stored.
+    store: MessageStore, kinds: Sequence[RecordKind], size: int
+) -> AsyncIterator[tuple[RecordKind, list[Any]]]:
+    """Yield all readable records of some kinds, each in the order in which ids were first stored.
+
+    On PostgreSQL they are those of one moment.
 
     Args:
         store: an open store.
-        kind: the class of the records.
+        kinds: the kinds of the records, in this order.
         size: the largest number of rows to read at a time.
     """
-    decoder = store._decoder_of(kind)
-    async for rows in store.backend.iter_stored(kind, size):
-        yield decoder.records(rows)
+    async for kind, rows in store.backend.iter_stored(kinds, size):
+        yield kind, store._decoder_of(kind).records(rows)
 
 
 async def store_records(store: MessageStore, kind: RecordKind, records: Sequence[Record]) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from threading import get_ident
 from types import TracebackType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from jazzmine._async.operation import operation
 from jazzmine._compat.concurrency import AsyncAffinity as Affinity
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
+from jazzmine.process import UPDATING
 
 __all__ = ["Backend", "Store"]
 
@@ -61,6 +65,9 @@ class Store(ABC, Generic[AnyBackend]):
     scope: ClassVar[str]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        given = args[0] if args else None
+        if not (args or kwargs) or isinstance(given, (str, Mapping, os.PathLike)):
+            raise TypeError("a store is opened by initialize(), with a URL, a path or a mapping")
         store = super().__new__(cls)
         store._made_with = args, kwargs
         return store
@@ -69,11 +76,14 @@ class Store(ABC, Generic[AnyBackend]):
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __init__(self, backend: AnyBackend) -> None:
-        if not isinstance(backend, Backend):
-            raise TypeError("a store is opened by initialize(), with a URL, a path or a mapping")
         self.backend: AnyBackend = backend
         self._affinity = Affinity(self._after_fork)
         self._closed = False
+
+    def __dir__(self) -> list[str]:
+        # The interpreter suggests these names in place of one that is not there.
+        names = super().__dir__()
+        return [name for name in names if not name.startswith("_") or name.startswith("__")]
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -153,12 +163,19 @@ class Store(ABC, Generic[AnyBackend]):
         """Raise unless the store is open, and belongs to this event loop (or this process).
 
         Raises:
+            RuntimeError: the function that `update` was given calls it: it may be repeated, and
+                in SQLite run in the thread that writes, which would wait for itself.
             StoreClosedError: the store is closed.
             WrongEventLoopError: the store belongs to another event loop.
         """
         if self._closed:
             raise StoreClosedError("this store is closed; open another with initialize()")
         self._affinity.ensure()
+        if UPDATING and get_ident() in UPDATING:
+            raise RuntimeError(
+                "the function of update() has called a store: it uses the methods of the working"
+                " memory that it is given, and is called again when another call came between"
+            )
 
     async def _after_fork(self) -> None:
         """Make this store anew, with a back end of its own, in a forked process."""

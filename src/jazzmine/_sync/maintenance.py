@@ -55,18 +55,19 @@ def purge(store: AnyStore) -> None:
 
 
 def iter_records(
-    store: MessageStore, kind: RecordKind, size: int
-) -> Iterator[list[Any]]:
-    """Yield all readable records of a kind in the order in which their ids were first stored.
+    store: MessageStore, kinds: Sequence[RecordKind], size: int
+) -> Iterator[tuple[RecordKind, list[Any]]]:
+    """Yield all readable records of some kinds, each in the order in which ids were first stored.
+
+    On PostgreSQL they are those of one moment.
 
     Args:
         store: an open store.
-        kind: the class of the records.
+        kinds: the kinds of the records, in this order.
         size: the largest number of rows to read at a time.
     """
-    decoder = store._decoder_of(kind)
-    for rows in store.backend.iter_stored(kind, size):
-        yield decoder.records(rows)
+    for kind, rows in store.backend.iter_stored(kinds, size):
+        yield kind, store._decoder_of(kind).records(rows)
 
 
 def store_records(store: MessageStore, kind: RecordKind, records: Sequence[Record]) -> None:

@@ -174,11 +174,14 @@ class MongoDBReads(MongoDBSearch):
         pipeline = usage_pipeline({**filter_query(where), **NO_COPY}, by)
         return read_summaries(await self._aggregate(TRACES, pipeline), by)
 
-    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        first_stored, query = Listing(COLLECTIONS_OF[kind], "_id", 1), Document()
-        while documents := await self._find(first_stored, query, size):
-            query = {"_id": {"$gt": documents[-1]["_id"]}}
-            yield to_rows(documents)
+    async def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> AsyncIterator[tuple[RecordKind, Sequence[Row]]]:
+        for kind in kinds:
+            first_stored, query = Listing(COLLECTIONS_OF[kind], "_id", 1), Document()
+            while documents := await self._find(first_stored, query, size):
+                query = {"_id": {"$gt": documents[-1]["_id"]}}
+                yield kind, to_rows(documents)
 
     async def _page(
         self,

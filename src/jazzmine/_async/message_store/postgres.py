@@ -337,9 +337,12 @@ class PostgresBackend(PostgresSearch):
         statement = trace_sql.summarize(conditions, by)
         return summaries(await self._client.run(statement, parameters, prepare=False))
 
-    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        async for rows in self._client.stream(sql.ALL_STORED[kind], size):
-            yield stored_rows(rows)
+    async def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> AsyncIterator[tuple[RecordKind, Sequence[Row]]]:
+        statements = [sql.ALL_STORED[kind] for kind in kinds]
+        async for number, rows in self._client.stream(statements, size):
+            yield kinds[number], stored_rows(rows)
 
     async def _one(self, statement: str, key: str) -> Row | None:
         rows = await self._client.run(statement, {"id": to_text(key)})

@@ -330,12 +330,15 @@ class SQLiteBackend(SQLiteSearch):
             None,
         )
 
-    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        """Yield all records of a kind."""
-        statement, last = sql.next_stored(_TABLES[kind]), MIN_INT
-        while rows := await self._rows(size, queries.rows, statement, [last, size]):
-            last = rows[-1][2]
-            yield rows
+    async def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> AsyncIterator[tuple[RecordKind, Sequence[Row]]]:
+        """Yield all records of some kinds."""
+        for kind in kinds:
+            statement, last = sql.next_stored(_TABLES[kind]), MIN_INT
+            while rows := await self._rows(size, queries.rows, statement, [last, size]):
+                last = rows[-1][2]
+                yield kind, rows
 
 
 def _forked_ids(salt: UUID, ids: Sequence[str]) -> dict[str, str]:

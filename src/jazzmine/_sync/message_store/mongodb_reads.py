@@ -174,11 +174,14 @@ class MongoDBReads(MongoDBSearch):
         pipeline = usage_pipeline({**filter_query(where), **NO_COPY}, by)
         return read_summaries(self._aggregate(TRACES, pipeline), by)
 
-    def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
-        first_stored, query = Listing(COLLECTIONS_OF[kind], "_id", 1), Document()
-        while documents := self._find(first_stored, query, size):
-            query = {"_id": {"$gt": documents[-1]["_id"]}}
-            yield to_rows(documents)
+    def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> Iterator[tuple[RecordKind, Sequence[Row]]]:
+        for kind in kinds:
+            first_stored, query = Listing(COLLECTIONS_OF[kind], "_id", 1), Document()
+            while documents := self._find(first_stored, query, size):
+                query = {"_id": {"$gt": documents[-1]["_id"]}}
+                yield kind, to_rows(documents)
 
     def _page(
         self,

@@ -337,9 +337,12 @@ class PostgresBackend(PostgresSearch):
         statement = trace_sql.summarize(conditions, by)
         return summaries(self._client.run(statement, parameters, prepare=False))
 
-    def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
-        for rows in self._client.stream(sql.ALL_STORED[kind], size):
-            yield stored_rows(rows)
+    def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> Iterator[tuple[RecordKind, Sequence[Row]]]:
+        statements = [sql.ALL_STORED[kind] for kind in kinds]
+        for number, rows in self._client.stream(statements, size):
+            yield kinds[number], stored_rows(rows)
 
     def _one(self, statement: str, key: str) -> Row | None:
         rows = self._client.run(statement, {"id": to_text(key)})

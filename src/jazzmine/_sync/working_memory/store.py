@@ -27,6 +27,7 @@ from jazzmine.errors import (
     NotFoundError,
     StaleWorkingMemoryError,
 )
+from jazzmine.process import UPDATING
 from jazzmine.records.arguments import require_id
 from jazzmine.records.derived_state import STRICT
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
@@ -73,7 +74,6 @@ class WorkingMemoryStore(TransitionMethods):
         self._strict = config.strict
         self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
         self._updates = Updates(backend, self.memory_type, config, self.require_open, self.form)
-        self._functions_in: set[int] = set()  # the threads in which a function of update() runs
 
     @classmethod
     def initialize(
@@ -326,7 +326,7 @@ class WorkingMemoryStore(TransitionMethods):
 
         Raises:
             ValidationError: it has set a value that cannot be stored; nothing was changed.
-            RuntimeError: it has called the store.
+            RuntimeError: it has called a store.
         """
 
         def decide(stored: Stored) -> Change | None:
@@ -334,11 +334,11 @@ class WorkingMemoryStore(TransitionMethods):
             if message_id in before.applied_messages:
                 return None
             memory = self._lent(before)
-            self._functions_in.add(get_ident())
+            UPDATING.add(get_ident())
             try:
                 changed = transition(memory)
             finally:
-                self._functions_in.discard(get_ident())
+                UPDATING.discard(get_ident())
             if changed is not None and not isinstance(changed, bool):
                 raise TypeError(
                     f"transition must return None or a bool, not {type(changed).__name__}: it is a"
@@ -465,18 +465,6 @@ class WorkingMemoryStore(TransitionMethods):
         if self.backend.is_in_process:
             return nullcontext()
         return Periodic(self._config.lease_seconds / 3, partial(self._updates.renew, block))
-
-    def require_open(self) -> None:
-        """Raise unless the store is open, and not called by a function that `update` calls.
-
-        In SQLite such a function may run in the thread that writes, which would wait for itself.
-        """
-        super().require_open()
-        if get_ident() in self._functions_in:
-            raise RuntimeError(
-                "the function of update() has called the store: it uses the methods of the working"
-                " memory that it is given"
-            )
 
     def _close(self) -> None:
         self._updates.close()

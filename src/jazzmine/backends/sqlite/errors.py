@@ -7,6 +7,7 @@ import os
 import sqlite3
 from contextlib import ExitStack
 
+from jazzmine.backends.files import is_read_only
 from jazzmine.errors import LockTimeoutError, RecordTooLargeError, StoreClosedError
 
 __all__ = [
@@ -98,6 +99,8 @@ def _refusal(path: str) -> int:
     """
     if len(os.fsencode(path)) > _LONGEST_PATH:
         return errno.ENAMETOOLONG
+    if is_read_only(path):
+        return errno.EROFS
     try:
         with ExitStack() as opened:
             for _ in range(_FILES):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Iterator, Mapping
+from collections.abc import Iterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -358,16 +358,16 @@ class PostgresClient:
         return failure
 
     def stream(
-        self, sql: str, size: int, values: Mapping[str, object] | None = None
-    ) -> Iterator[list[TupleRow]]:
-        """Yield the rows of a query as they all were at one moment, on a connection of its own.
+        self, statements: Sequence[str], size: int
+    ) -> Iterator[tuple[int, list[TupleRow]]]:
+        """Yield the rows of queries as they all were at one moment, on a connection of its own.
 
         Before the first rows the server may sort all of them, within `migration_timeout`.
 
         Args:
-            sql: with `$schema` for the schema.
+            statements: the queries, with `$schema` for the schema; each one's number comes with
+                its rows.
             size: how many rows at a time, at the most.
-            values: those of its parameters, by name.
 
         Raises:
             JazzmineError: the connection failed or was lost; there is no second attempt.
@@ -381,10 +381,12 @@ class PostgresClient:
                 with connection.transaction():
                     connection.run(bind(READ_AT_ONE_MOMENT))
                     connection.run(bind(LONG_TRANSACTION), {"ms": str(in_ms(seconds))})
-                    connection.run(bind(f"{DECLARE_ROWS} {sql}", self._schema), values or {})
-                    while rows := connection.run(fetch):
-                        yield rows
-                        connection.deadline = Deadline(seconds)
+                    for number, sql in enumerate(statements):
+                        connection.run(bind(f"{DECLARE_ROWS} {sql}", self._schema))
+                        while rows := connection.run(fetch):
+                            yield number, rows
+                            connection.deadline = Deadline(seconds)
+                        connection.run(bind("CLOSE jazzmine_rows"))
             finally:
                 connection.close()
         except psycopg.Error as error:
