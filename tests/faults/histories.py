@@ -21,25 +21,6 @@ from tests.behaviour.samples import message
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
 from tests.faults.recorders import RandomCalls
 
-__all__ = [
-    "MEMORY_CALLS",
-    "MEMORY_RECORD_CALLS",
-    "MESSAGE_CALLS",
-    "MESSAGE_RECORD_CALLS",
-    "MISSING",
-    "READS",
-    "RECORDS",
-    "SEVERAL_STEPS",
-    "Recorder",
-    "is_related",
-    "memory_model",
-    "memory_record_model",
-    "message_model",
-    "message_record_model",
-    "message_set_model",
-    "record_of",
-]
-
 IDS = ("m0", "m1", "m2")
 KEY = "c1"
 READS = ("get", "list")

@@ -13,16 +13,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-__all__ = [
-    "UNKNOWN",
-    "Operation",
-    "Outcome",
-    "TooHardError",
-    "bounded",
-    "is_linearizable",
-    "with_repetitions",
-]
-
 
 class _Special(Enum):
     """A result without a value; an Enum, because its members are equal in every process."""

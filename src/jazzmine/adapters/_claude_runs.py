@@ -9,15 +9,12 @@ from typing import Any
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import text_of
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, remember
 from jazzmine.records.messages import Message
 from jazzmine.records.storable import storable_json
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 
 __all__ = ["Run", "Transcripts"]
-
-# Transcripts whose runs are remembered, so that what is appended later belongs to them.
-_MAX_TRANSCRIPTS = 1000
 
 
 class Transcripts:
@@ -33,10 +30,6 @@ class Transcripts:
         """Return the runs that entries are of, with the messages of each, in their order.
 
         A run begins with what the user says.
-
-        Args:
-            conversation_id: the conversation of the transcript.
-            unsaved: the messages that are appended, each with its entry.
         """
         run = self._runs.pop(conversation_id, None)
         found: list[tuple[Run, list[Message]]] = []
@@ -48,9 +41,7 @@ class Transcripts:
             run.add(message, entry)
             found[-1][1].append(message)
         if run is not None:
-            self._runs[conversation_id] = run
-        while len(self._runs) > _MAX_TRANSCRIPTS:
-            del self._runs[next(iter(self._runs))]
+            remember(self._runs, conversation_id, run)
         return found
 
 

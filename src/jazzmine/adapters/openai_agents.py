@@ -49,6 +49,9 @@ _NO_ITEM = object()
 # What the SDK gives a model in place of the result of a function tool that raised, or timed out.
 _TOOL_FAILED = re.compile(r"An error occurred while running the tool|Tool '.*' timed out after ")
 
+# Among how many of the newest items the call is looked for that a person has rejected.
+_ASKED_BEFORE = 50
+
 # What stands in place of the output of a call that a person, or a guardrail, did not let run.
 _NOT_RUN = "the call was not run"
 
@@ -126,8 +129,17 @@ class JazzmineSession:
             is_mine = run is not None and run.conversation_id == self.session_id
             runs = [(run, messages)] if run is not None and is_mine else []
             for item in items if runs else ():
-                _note_item(runs[0][0], item)
+                await self._note_item(runs[0][0], item)
             await finished(self._conversations.append(self.session_id, messages, runs=runs))
+
+    async def _note_item(self, run: RunRecorder, item: Any) -> None:
+        kind, key = _part(item)
+        if kind == "answer" and not run.has_call(key):
+            # A person has answered what an earlier run has asked for.
+            for message in await newest_shown(self._store, self.session_id, _ASKED_BEFORE):
+                if _part(_item(message)) == ("call", key):
+                    _note_item(run, _item(message))
+        _note_item(run, item)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Delete the newest item that is not flagged and return it, or None.

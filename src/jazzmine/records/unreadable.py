@@ -49,7 +49,7 @@ class Unreadable:
 
 
 def reasons_of(error: ValidationError) -> str:
-    """Return which fields were refused and why, without the values, because they are private."""
+    """Return the refused fields and the reasons, without the values: they are private."""
     details = error.errors(include_url=False, include_input=False)
     return "; ".join(
         ": ".join(filter(None, (".".join(map(str, detail["loc"])), detail["msg"])))

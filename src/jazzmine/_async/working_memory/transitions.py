@@ -15,6 +15,7 @@ from jazzmine._async.working_memory.updates import Updates
 from jazzmine.config import MemoryOptions
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import NotAppliedError, NotFoundError
+from jazzmine.process import UPDATING
 from jazzmine.records.arguments import require_id
 from jazzmine.records.derived_state import STRICT
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
@@ -45,7 +46,6 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
         self._strict = config.strict
         self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
         self._updates = Updates(backend, self.memory_type, config, self.require_open, self.form)
-        self._functions_in: set[int] = set()  # the threads in which a function of update() runs
 
     # Any change
 
@@ -68,7 +68,7 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
 
         Raises:
             ValidationError: it has set a value that cannot be stored; nothing was changed.
-            RuntimeError: it has called the store.
+            RuntimeError: it has called a store.
         """
 
         def decide(stored: Stored) -> Change | None:
@@ -76,11 +76,11 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
             if message_id in before.applied_messages:
                 return None
             memory = self._lent(before)
-            self._functions_in.add(get_ident())
+            UPDATING.add(get_ident())
             try:
                 changed = transition(memory)
             finally:
-                self._functions_in.discard(get_ident())
+                UPDATING.discard(get_ident())
             if changed is not None and not isinstance(changed, bool):
                 raise TypeError(
                     f"transition must return None or a bool, not {type(changed).__name__}: it is a"
@@ -145,18 +145,6 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
             set_unvalidated(changed, applied_messages=applied)
         changed.derive_statuses()
         return changed
-
-    def require_open(self) -> None:
-        """Raise unless the store is open, and not called by a function that `update` calls.
-
-        In SQLite such a function may run in the thread that writes, which would wait for itself.
-        """
-        super().require_open()
-        if get_ident() in self._functions_in:
-            raise RuntimeError(
-                "the function of update() has called the store: it uses the methods of the working"
-                " memory that it is given"
-            )
 
     # Transitions
 
