@@ -162,7 +162,7 @@ def test_json_of_a_conversation_holds_every_record(url: str) -> None:
 def test_the_traces_of_a_conversation_are_read_at_once(
     monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path
 ) -> None:
-    monkeypatch.delattr(MessageStore, "get_turn_trace_by_message_id")
+    monkeypatch.setattr(MessageStore, "get_turn_trace_by_message_id", None)
     assert "turn 4, " in run("show", "c1", "--traces", "--store", url).output
     page = tmp_path / "page.html"
     assert run("export", "c1", "--html", str(page), "--store", url).status == 0
