@@ -14,8 +14,6 @@ import pytest
 from tests.behaviour.apis import SYNC
 from tests.behaviour.backends import Backend
 
-__all__ = ["keep_needed"]
-
 
 def keep_needed(metafunc: pytest.Metafunc) -> None:
     """Leave out the cases of a test that check the same as others, before they are made.

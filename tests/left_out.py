@@ -13,8 +13,6 @@ import pytest
 
 from tests.servers import postgres, redis
 
-__all__ = ["LeftOut"]
-
 _RAN = ("passed", "failed", "error", "xfailed", "xpassed")
 _CHOSEN = "deselected by this run's own options"
 

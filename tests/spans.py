@@ -13,8 +13,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 
-__all__ = ["Recorder", "parents", "recorded"]
-
 
 class Recorder:
     """The spans that ended, oldest first, and the provider to make others with."""

@@ -9,8 +9,6 @@ from unittest.mock import patch
 from jazzmine.core.message_store import Conversation, Message, MessageRole, MessageStore
 from jazzmine.search.analyser import Analyser
 
-__all__ = ["AnalysingThreads", "store_long_texts"]
-
 _SHORT, _LONG = "word " * 10, "word " * 200_000
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from tests.servers.programs import Program
 
-__all__ = ["line_from", "process", "send_line", "stop"]
-
 
 @contextmanager
 def process(

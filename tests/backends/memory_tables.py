@@ -19,19 +19,6 @@ from tests.backends.redis_apis import Opened
 from tests.servers import postgres
 from tests.servers import redis as redis_server
 
-__all__ = [
-    "APIS",
-    "BACKENDS",
-    "TOKEN",
-    "Config",
-    "Locks",
-    "PostgresRows",
-    "Rows",
-    "SQLiteRows",
-    "open_sync",
-    "opened_backend",
-]
-
 Config = Mapping[str, Any]
 
 
@@ -70,48 +57,8 @@ def opened_backend(name: str, folder: Path) -> Iterator[tuple[Config, Any]]:
         yield rows.config, rows
 
 
-class Locks(ABC):
-    """The lock and the state of the conversation "c", read and changed without the library."""
-
-    @abstractmethod
-    def holder(self) -> str | None:
-        """Return the token that holds the lock."""
-
-    @abstractmethod
-    def take_lock(self, store: str, seconds: float = 60) -> None:
-        """Have another store hold the lock."""
-
-    @abstractmethod
-    def end_lock(self) -> None:
-        """Have the lock expire."""
-
-    @abstractmethod
-    def expire(self, seconds: float = -1) -> None:
-        """Have all states and tombstones expire in so many s."""
-
-    @abstractmethod
-    def elapse(self, seconds: float) -> None:
-        """Have all that is stored expire so many s earlier."""
-
-    @abstractmethod
-    def lasts(self) -> float:
-        """Return for how long the state is kept, in s."""
-
-    @abstractmethod
-    def beside(self) -> tuple[Any, ...]:
-        """Return the user and the format of the state, as they stand beside it."""
-
-    @abstractmethod
-    def data(self) -> bytes | None:
-        """Return the JSON of the state."""
-
-    @abstractmethod
-    def put(self, data: bytes) -> None:
-        """Replace the JSON of the state, as another store does."""
-
-
-class RedisLocks(Locks):
-    """In Redis."""
+class RedisLocks:
+    """The lock and the state of "c" in Redis, read and changed without the library."""
 
     def __init__(self, url: str) -> None:
         self._client: Any = redis.Redis.from_url(url)
@@ -152,7 +99,7 @@ class RedisLocks(Locks):
         self._client.hset("wm:{c}", mapping=new)
 
 
-class Rows(Locks):
+class Rows(ABC):
     """The rows of the conversation "c", read and changed without the library."""
 
     blob: Callable[[bytes], Any] = bytes
@@ -160,6 +107,10 @@ class Rows(Locks):
     @abstractmethod
     def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement with `?` for parameters, and return its rows."""
+
+    @abstractmethod
+    def elapse(self, seconds: float) -> None:
+        """Have all that is stored expire so many s earlier."""
 
     @abstractmethod
     def after(self, seconds: float) -> Any:
@@ -257,3 +208,6 @@ class SQLiteRows(Rows):
 
     def after(self, seconds: float) -> Any:
         return time.time() + seconds
+
+
+Locks = RedisLocks | Rows

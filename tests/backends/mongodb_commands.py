@@ -11,8 +11,6 @@ from pymongo import monitoring
 from jazzmine._async.clients.mongodb import types as async_types
 from jazzmine._sync.clients.mongodb import types as sync_types
 
-__all__ = ["Commands"]
-
 _CLIENTS = {
     "jazzmine._async.clients.mongodb.client.Client": async_types.Client,
     "jazzmine._sync.clients.mongodb.client.Client": sync_types.Client,

@@ -12,8 +12,6 @@ from jazzmine import core, sync
 from tests.servers import pgbouncer, postgres
 from tests.servers.proxy import Proxy
 
-__all__ = ["APIS", "ITEMS", "ROUTES", "network", "opened"]
-
 APIS = ("async", "sync")
 ROUTES = ("direct", "pgbouncer") if pgbouncer.PROGRAM else ("direct",)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["FILL", "FILTERS", "METHODS"]
-
 FILL = """
 INSERT INTO $schema.conversations (id, user_id, agent_id, title, created_at, last_updated_at)
 SELECT 'c' || n, 'u' || n % 200, 'a' || n % 50, 'title', n, n FROM generate_series(1, 2000) AS n;

@@ -14,8 +14,6 @@ import pydantic
 
 from tests.servers import predecessor
 
-__all__ = ["ENUM", "MADE", "REQUIRED", "names_of_source"]
-
 PACKAGES = ("message_store", "working_memory")
 
 REQUIRED, MADE, ENUM = "required", "made by a function", "the member of an enum"

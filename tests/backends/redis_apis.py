@@ -11,8 +11,6 @@ from jazzmine.core import working_memory as core
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import working_memory as sync
 
-__all__ = ["APIS", "Opened", "open_async", "open_sync"]
-
 
 class Opened:
     """An async store on its own event loop, with sync calls.

@@ -24,8 +24,6 @@ from tests.backends.redis_apis import APIS, Opened, open_async, open_sync
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Cluster, Sentinels, Server, running
 
-__all__ = ["TOPOLOGIES", "Topology", "close", "close_sync", "sentinel_client", "topology"]
-
 TOPOLOGIES = ["standalone", "sentinel", "cluster"]
 
 LIMIT = 2.0

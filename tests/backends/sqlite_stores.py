@@ -8,8 +8,6 @@ from pathlib import Path
 
 from jazzmine.sync.message_store import MessageStore, SQLiteMessageStore
 
-__all__ = ["execute", "opened"]
-
 
 def opened(path: Path) -> SQLiteMessageStore:
     """Open a store."""

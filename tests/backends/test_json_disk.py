@@ -67,11 +67,6 @@ def store(path: Path) -> Iterator[JSONMessageStore]:
         yield opened
 
 
-def test_a_folder_for_a_path_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
-        MessageStore.initialize({"path": str(tmp_path)})
-
-
 def test_a_pipe_for_a_path_is_refused_at_once(path: Path) -> None:
     os.mkfifo(path)
 
@@ -188,22 +183,6 @@ def test_a_link_laid_where_the_new_file_goes_is_not_followed(
 
     assert precious.read_text() == "untouched"
     assert not path.is_symlink()
-
-
-def test_a_file_that_becomes_invalid_fails_reads_and_writes_until_it_is_corrected(
-    path: Path, store: JSONMessageStore
-) -> None:
-    good = path.read_bytes()
-    path.write_text("{")
-
-    with pytest.raises(ValueError, match=str(path)):
-        store.get_message_by_id("m1")
-    with pytest.raises(ValueError, match=str(path)):
-        store.store_message(message("m2"))
-
-    assert path.read_text() == "{"
-    path.write_bytes(good)
-    assert store.get_message_by_id("m1") is not None
 
 
 def test_fsync_false_waits_for_no_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

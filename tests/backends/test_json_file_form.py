@@ -66,19 +66,6 @@ def test_nothing_is_written_when_nothing_changes(filled: Path) -> None:
     assert os.stat(filled).st_ino == before
 
 
-def test_opening_writes_nothing(path: Path) -> None:
-    open_store(path).close()
-
-    assert list(path.parent.iterdir()) == []
-
-
-def test_a_pretty_printed_file_opens(filled: Path) -> None:
-    filled.write_text(json.dumps(json.loads(filled.read_text()), indent=2))
-
-    with open_store(filled) as store:
-        assert len(store.get_messages_by_conversation_id("c1")) == 2
-
-
 def refused(path: Path) -> str:
     before = path.read_bytes()
     with pytest.raises(json.JSONDecodeError) as caught:
@@ -156,13 +143,6 @@ def test_what_is_no_store_or_breaks_a_rule_is_refused_and_not_touched(
                 use()
             assert str(filled) in str(caught.value)
         assert filled.read_bytes() == content
-
-
-def test_an_object_without_anything_is_an_empty_store(path: Path) -> None:
-    path.write_text("{}")
-
-    with open_store(path) as store:
-        assert store.get_conversations_by_user_id("u1") == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine.errors import LockLostError, NotFoundError, StaleWorkingMemoryError
+from jazzmine.errors import LockLostError, NotFoundError
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.backends.memory_tables import Locks, open_sync, opened_backend
 
@@ -55,24 +55,6 @@ def test_between_the_read_and_the_write_of_an_update(
     assert store.get("c") is None
 
 
-def test_between_a_read_and_a_save(store: WorkingMemoryStore, expire: Expire) -> None:
-    memory = store.get("c")
-    assert memory is not None
-    expire()
-
-    with pytest.raises(StaleWorkingMemoryError, match="is gone"):
-        store.save(memory)
-
-    assert store.get("c") is None
-
-
-def test_between_the_two_steps_of_get_or_create(store: WorkingMemoryStore, expire: Expire) -> None:
-    expire()
-    before(store, "write", expire)
-
-    assert store.get_or_create("c", "bob", "agent").user_id == "bob"
-
-
 def test_in_a_block(store: WorkingMemoryStore, expire: Expire, backend: tuple[Any, Locks]) -> None:
     with pytest.raises(LockLostError, match="deleted meanwhile, or has expired"):
         end_late(store, expire)
@@ -86,22 +68,3 @@ def end_late(store: WorkingMemoryStore, expire: Expire) -> None:
     with store.locked("c") as memory:
         expire()
         memory.end_turn("Hello", "greet")
-
-
-def test_whose_it_was_keeps_no_other_user_from_the_conversation(
-    store: WorkingMemoryStore, expire: Expire
-) -> None:
-    expire()
-
-    assert store.scoped(user_id="bob").get_or_create("c", "bob", "agent").user_id == "bob"
-
-
-def test_between_the_steps_of_an_erasure(store: WorkingMemoryStore, expire: Expire) -> None:
-    before(store, "write", expire)
-    assert store.erase_user("ann") == 0
-    store.get_or_create("c", "ann", "agent")
-
-    before(store, "conversations", expire)
-    assert store.erase_user("ann") == 0
-
-    assert store.get_or_create("c", "bob", "agent").user_id == "bob"

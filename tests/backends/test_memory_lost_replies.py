@@ -161,17 +161,3 @@ def test_a_write_is_not_repeated_over_a_newer_one(store: Any, servers: Topology)
     stored = other.get(CID)
     assert mine.last_agent_response == "mine"
     assert (stored.last_agent_response, stored.revision) == ("theirs", mine.revision + 1)
-
-
-def test_an_update_is_made_on_what_another_store_has_saved_in_two_round_trips(
-    store: Any, servers: Topology
-) -> None:
-    proxy, other = proxy_of("update", servers), servers.open_beside()
-    store.get(CID)
-    other.set_data(CID, theirs=1)
-    before = proxy.round_trips
-
-    updated = store.update(CID, lambda memory: memory.data.update(ours=2))
-
-    assert proxy.round_trips - before == 2
-    assert updated.data == {"theirs": 1, "ours": 2}

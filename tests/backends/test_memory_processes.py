@@ -44,25 +44,6 @@ def open_store(config: Config) -> Iterator[Callable[..., Any]]:
         yield lambda **options: stack.enter_context(open_sync(config, **options))
 
 
-def test_an_update_takes_no_lock_and_a_block_has_a_token_of_its_own(
-    open_store: Callable[..., Any], locks: Locks
-) -> None:
-    store = open_store()
-    store.get_or_create("c", "user", "agent")
-    store.update("c", lambda memory: memory.data.update(holder=locks.holder()))
-
-    with store.locked("c"):
-        first = locks.holder()
-    with store.locked("c"):
-        second = locks.holder()
-
-    assert store.get("c").data == {"holder": None}
-    assert first is not None
-    assert second is not None
-    assert first != second
-    assert locks.holder() is None
-
-
 def test_a_stopped_holder_cannot_write_over_what_came_after_it(
     open_store: Callable[..., Any], config: Config
 ) -> None:

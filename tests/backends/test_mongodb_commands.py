@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.backends.mongodb_commands import Commands
@@ -92,61 +91,6 @@ async def test_an_async_call_is_one_command(
     assert len(commands.sent) == 1
 
 
-def test_a_trace_is_stored_after_a_look_at_its_message(
-    store: MessageStore, commands: Commands
-) -> None:
-    store.store_turn_trace(trace("m2", id="t2"))
-    store.store_turn_trace(trace("m2", id="t2", turn_number=9))
-
-    assert commands.sent == ["find", "update"] * 2
-
-
-def test_another_trace_of_a_message_is_replaced_in_a_transaction(
-    store: MessageStore, commands: Commands
-) -> None:
-    store.store_turn_trace(trace("m1", id="t2"))
-
-    assert commands.sent.count("commitTransaction") == 1
-    assert store.get_turn_trace_by_id("t1") is None
-    assert len(store.get_turn_traces_by_conversation_id("c1")) == 1
-
-
-def test_the_first_message_of_a_conversation_is_a_transaction_and_the_second_one_command(
-    config: Config, store: MessageStore, commands: Commands
-) -> None:
-    with MessageStore.initialize(config) as other:
-        commands.clear()
-        other.store_message(message("new"))
-        other.store_message(message("newer"))
-
-        assert commands.sent == ["update", "find", "update", "commitTransaction", "update"]
-
-
-CASCADES: dict[str, Callable[[MessageStore], object]] = {
-    "delete_conversation": lambda store: store.delete_conversation("c1"),
-    "delete_message": lambda store: store.delete_message("m1"),
-    "store_messages": lambda store: store.store_messages(messages("a", "b")),
-    "store_turn": lambda store: store.store_turn(
-        conversation=conversation("c9"),
-        messages=messages("a", "b", conversation_id="c9"),
-        trace=trace("b", conversation_id="c9"),
-    ),
-    "store_turn, again": lambda store: store.store_turn(
-        conversation=conversation(), messages=messages("m1", "m2"), trace=trace("m1", id="t1")
-    ),
-}
-
-
-@pytest.mark.parametrize("call", CASCADES.values(), ids=CASCADES)
-def test_a_cascade_is_at_most_five_commands_besides_commit(
-    store: MessageStore, commands: Commands, call: Callable[[MessageStore], object]
-) -> None:
-    call(store)
-
-    assert len(commands.besides_commit) <= 5
-    assert commands.sent.count("commitTransaction") == 1
-
-
 LOG_CALLS: dict[str, tuple[Callable[[MessageStore], object], list[str]]] = {
     "append_messages": (
         lambda store: store.append_messages("c1", messages("a", "b"), expected_last="m2"),
@@ -186,50 +130,6 @@ def test_a_change_of_a_log_is_one_transaction(
 
     assert commands.sent == expected
     assert len({body["txnNumber"] for body in commands.bodies}) == 1
-
-
-def test_a_long_conversation_is_pruned_in_several_transactions(
-    store: MessageStore, commands: Commands, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(MongoDBBackend, "deleted_at_once", 2)
-    store.append_messages("c1", messages("m3", "m4", "m5"))
-    commands.clear()
-
-    assert store.prune_conversations(before=2**62) == 1
-
-    assert commands.sent.count("commitTransaction") == 3
-    assert store.get_conversation_by_id("c1") is None
-    assert store.get_messages_by_conversation_id("c1") == []
-    assert store.get_turn_trace_by_id("t1") is None
-
-
-def test_what_is_pruned_in_parts_begins_with_the_oldest_messages_and_ends_when_it_is_used(
-    store: MessageStore, config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(MongoDBBackend, "deleted_at_once", 2)
-    store.append_messages("c1", messages("m3", "m4", "m5"))
-    prune = MongoDBBackend.prune
-
-    def prune_then_store(self: MongoDBBackend, *args: Any) -> tuple[int, int]:
-        pruned = prune(self, *args)
-        with MessageStore.initialize(config) as other:
-            other.store_message(message("new", timestamp=2**61))
-        return pruned
-
-    monkeypatch.setattr(MongoDBBackend, "prune", prune_then_store)
-    assert store.prune_conversations(before=2**61) == 0
-    found = store.get_messages_by_conversation_id("c1")
-    assert [one.id for one in found] == ["m3", "m4", "m5", "new"]
-
-
-def test_an_appended_message_gets_its_place_among_equals_from_the_server(
-    store: MessageStore, commands: Commands
-) -> None:
-    store.append_messages("c1", [message("a")])
-    store.append_messages("c1", messages("b", "c"))
-
-    inserted = [body for body in commands.bodies if "insert" in body]
-    assert not any("_id" in document for body in inserted for document in body["documents"])
 
 
 def test_writes_are_acknowledged_by_a_majority_and_journaled(

@@ -13,7 +13,6 @@ from jazzmine.backends.mongodb import documents
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import (
     conversation,
-    full_message,
     ids,
     message,
     messages,
@@ -86,26 +85,6 @@ def test_a_record_of_16_mib_is_refused_and_no_other_record(store: MessageStore) 
     assert store.get_messages_by_conversation_id("c1") == []
 
 
-def test_the_largest_record_is_stored_flagged_and_traced(
-    store: MessageStore, config: Config
-) -> None:
-    empty = message(original_content="")
-    store.store_message(empty)
-    size = collection(config, "messages").aggregate([{"$project": {"n": {"$bsonSize": "$$ROOT"}}}])
-    added_later = documents._BYTES_ADDED_LATER - 17  # `_id` is there already
-    content = "x" * (16 * 2**20 - next(size)["n"] - added_later)
-
-    store.store_message(message(original_content=content))
-    with pytest.raises(RecordTooLargeError):
-        store.store_message(message(original_content=content + "x"))
-
-    found = store.get_message_by_id("m1")
-    assert found is not None
-    assert found.original_content == content
-    store.store_turn_trace(trace("m1"))
-    assert store.flag_message("m1")
-
-
 def test_a_bulk_that_the_server_refuses_in_part_is_reported_and_stores_nothing(
     store: MessageStore, config: Config
 ) -> None:
@@ -116,13 +95,3 @@ def test_a_bulk_that_the_server_refuses_in_part_is_reported_and_stores_nothing(
 
     assert "intent" in str(raised.value)
     assert store.get_messages_by_conversation_id("c1") == []
-
-
-def test_a_full_record_has_every_field_in_its_document(store: MessageStore, config: Config) -> None:
-    store.store_turn(messages=[full_message()], trace=trace(full_message().id))
-
-    stored = collection(config, "messages").find_one()
-
-    assert stored.keys() - {"_id"} == full_message().model_dump().keys() - (
-        set() if full_message().is_flagged else {"is_flagged"}
-    )

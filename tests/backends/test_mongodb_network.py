@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -69,20 +66,6 @@ def test_the_error_says_why_no_server_was_reached() -> None:
     )
 
 
-def test_connecting_leaves_time_for_another_attempt(proxy: Proxy) -> None:
-    with MessageStore.initialize({**config_of(proxy.port), "timeout": 3}) as store:
-        store.store_conversation(conversation())
-        proxy.hold()
-        proxy.cut()
-        reads = ThreadPoolExecutor(1)
-        read = reads.submit(store.get_conversation_by_id, "c1")
-        time.sleep(0.5)
-        proxy._hold_after = None  # the connections that were opened meanwhile stay silent
-
-        assert read.result() == conversation()
-        reads.shutdown()
-
-
 PROGRAM = """
 import asyncio, sys, threading, time
 from tests.behaviour.samples import conversation, messages
@@ -115,30 +98,6 @@ def run():
 asyncio.run(main()) if sys.argv[3] == "async" else run()
 print("end", flush=True)
 """
-
-
-@pytest.mark.parametrize("work", ["idle", "busy"])
-@pytest.mark.parametrize("api", ["async", "sync"])
-def test_a_program_that_does_not_close_its_store_ends_though_the_server_is_silent(
-    server: mongodb.Server, api: str, work: str
-) -> None:
-    command = [sys.executable, "-c", PROGRAM, server.url, f"jazzmine_test_{uuid4().hex}", api, work]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True
-    ) as program:
-        assert program.stdout is not None
-        try:
-            assert program.stdout.readline() == "ready\n"
-            with server.silent():
-                started = time.monotonic()
-                out, err = program.communicate("\n", timeout=10)
-                took = time.monotonic() - started
-        finally:
-            program.kill()
-
-    assert (program.returncode, out, err) == (0, "end\n", "")
-    assert took < 1 + 2 * TOLERANCE
 
 
 SLOWLY: dict[str, Callable[[Any], Any]] = {

@@ -128,38 +128,3 @@ def test_a_right_that_is_missing_is_named_with_the_command_that_grants_it() -> N
         ConfigurationError, match=r"'app' may not insert, remove, update.*readWrite"
     ):
         require_rights(reads, "chat", ["messages"], creates_indexes=False)
-
-
-def test_the_right_to_create_indexes_is_needed_where_one_is_missing() -> None:
-    writes = status(privilege(*ALL[:4], db="chat", collection=""))
-
-    require_rights(writes, "chat", ["messages"], creates_indexes=False)
-    with pytest.raises(ConfigurationError, match="may not createIndex"):
-        require_rights(writes, "chat", ["messages"], creates_indexes=True)
-
-
-@pytest.mark.parametrize(
-    "resource",
-    [
-        {"db": "chat", "collection": ""},
-        {"db": "", "collection": ""},
-        {"db": "chat", "collection": "messages"},
-        {"anyResource": True},
-    ],
-    ids=str,
-)
-def test_rights_may_be_granted_in_several_ways(resource: dict[str, Any]) -> None:
-    require_rights(status(privilege(*ALL, **resource)), "chat", ["messages"], creates_indexes=True)
-
-
-def test_rights_in_another_database_do_not_count() -> None:
-    elsewhere = status(privilege(*ALL, db="other", collection=""))
-
-    with pytest.raises(ConfigurationError):
-        require_rights(elsewhere, "chat", ["messages"], creates_indexes=False)
-
-
-def test_a_server_without_users_grants_everything() -> None:
-    nobody: dict[str, Any] = {"authInfo": {"authenticatedUsers": []}}
-
-    require_rights(nobody, "chat", ["messages"], creates_indexes=True)

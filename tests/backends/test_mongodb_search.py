@@ -10,7 +10,6 @@ import pytest
 
 from jazzmine._sync.message_store import mongodb_search
 from jazzmine._sync.message_store.searching import run_analysis
-from jazzmine.backends.mongodb.words import SEARCH_INDEXES
 from jazzmine.cli.searching import check_search
 from jazzmine.sync.message_store import Conversation, Message, MessageRole, MessageStore
 from tests.backends.long_texts import AnalysingThreads, store_long_texts
@@ -84,25 +83,6 @@ def test_a_version_that_does_not_know_of_the_index_finds_its_field_noted(
     assert "messages.search_entry" in names(config)
     store.backend.make_search(None)
     assert "messages.search_entry" not in names(config)
-
-
-def test_a_removed_index_leaves_nothing(config: Config, store: MessageStore) -> None:
-    store.store_message(message("m1", 1))
-    store.backend.make_search(None)
-
-    assert searched(config) == [{"id": "m1"}]
-    indexes = database(config)["messages"].index_information()
-    assert not {index.name for index in SEARCH_INDEXES} & set(indexes)
-
-
-def test_what_is_read_has_no_fields_of_the_index(store: MessageStore) -> None:
-    given = message("m1", 1)
-    store.store_message(given)
-
-    assert store.get_message_by_id("m1") == given
-    assert store.get_messages_by_conversation_id("c1") == [given]
-    assert store.append_messages("c1", [given]) == [given]
-    assert store.pop_message("c1") == given
 
 
 def test_a_message_of_a_process_that_was_open_before_is_found(config: Config) -> None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from jazzmine.errors import ConflictError
 from jazzmine.sync.message_store import MessageStore
-from tests.behaviour.samples import conversation, ids, message, messages, trace
+from tests.behaviour.samples import conversation, ids, messages, trace
 from tests.servers import mongodb
 
 Config = dict[str, Any]
@@ -58,18 +56,3 @@ def test_the_calls_of_several_documents_work_and_refuse_as_with_transactions(
     assert store.delete_conversation("c1")
     assert store.get_turn_traces_by_conversation_id("c1") == []
     assert store.erase_user("u1").messages == 3
-
-
-def test_several_threads_append_and_pop_one_after_another(
-    config: Config, store: MessageStore
-) -> None:
-    store.store_conversation(conversation())
-    with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(6))
-        names = [f"m{number}" for number in range(24)]
-        for one in [pool.submit(store.append_messages, "c1", [message(name)]) for name in names]:
-            one.result()
-        popped = [pool.submit(store.pop_message, "c1") for _ in names]
-        taken = [one.result() for one in popped]
-
-    assert sorted(one.id for one in taken if one is not None) == sorted(names)

@@ -59,9 +59,6 @@ async def test_every_call_is_one_round_trip(proxy: Proxy, schema: str) -> None:
     assert trips == dict.fromkeys(calls, 1)
 
 
-# Lost connections
-
-
 # Silence
 
 

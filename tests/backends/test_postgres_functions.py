@@ -6,14 +6,14 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 import pytest
 
 from jazzmine import MemoryItem, PutItem
-from jazzmine.errors import ConfigurationError, IntegrityError, StoreUnavailableError
+from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.records.messages import Message
 from jazzmine.sync import LongTermMemoryStore, MessageStore
 from tests.backends.postgres_apis import APIS, ITEMS, opened
@@ -68,17 +68,6 @@ TO_ONE: dict[str, Callable[[Any, int], Any]] = {
     "erase_user": lambda store, n: store.erase_user("u"),
     "prune_conversations": lambda store, n: store.prune_conversations(before=10),
 }
-TO_TWO: dict[str, Callable[[Any, int], Any]] = {
-    "append_messages": lambda store, n: store.append_messages(
-        f"c{n % 2 + 1}", [elsewhere(f"new {n}", f"c{n % 2 + 1}")]
-    ),
-    "store_messages": lambda store, n: store.store_messages(
-        [elsewhere(f"new {n}"), message("m1")] if n % 2 else [message("m2"), elsewhere(f"new {n}")]
-    ),
-    "store_turn": lambda store, n: store.store_turn(
-        messages=[elsewhere(f"new {n}", f"c{n % 2 + 1}")], trace=trace(f"m{n}")
-    ),
-}
 
 
 async def fill(store: Any) -> None:
@@ -125,52 +114,6 @@ async def test_items_that_are_locked_leave_a_connection_to_reads(
             await store.ping()
             assert not any(task.done() for task in tasks)
         await asyncio.gather(*tasks)
-
-
-@pytest.mark.parametrize("api", APIS)
-async def test_a_pool_of_one_connection_serves_writes_and_reads(schema: str, api: str) -> None:
-    async with opened(api, config(schema, pool_min=1, pool_max=1)) as store:
-        await fill(store)
-        writes = [asyncio.ensure_future(TO_TWO["store_turn"](store, n)) for n in range(6)]
-        reads = [asyncio.ensure_future(store.ping()) for _ in range(6)]
-        await asyncio.gather(*writes, *reads)
-
-
-WAITING: dict[str, Callable[[Any, int], Any]] = {
-    "append_messages": lambda store, n: store.append_messages("c1", [message(f"new {n}")]),
-    "pop_message": lambda store, n: store.pop_message("c1"),
-    "rewind_conversation": lambda store, n: store.rewind_conversation("c1", after="first"),
-    "delete_message": lambda store, n: store.delete_message(f"old {n}"),
-    "erase_user": lambda store, n: store.erase_user("u"),
-    "delete_conversation": lambda store, n: store.delete_conversation("c1"),
-}
-
-
-@pytest.mark.parametrize("waiting", WAITING)
-async def test_a_stream_of_messages_does_not_starve_what_waits_for_the_conversation(
-    schema: str, waiting: str
-) -> None:
-    options = config(schema, pool_max=8, timeout=20.0)
-    async with opened("async", options) as writer, opened("async", options) as store:
-        await store.store_conversation(conversation())
-        await store.store_messages([message("first"), *(message(f"old {n}") for n in range(3))])
-        over = False
-
-        async def write(n: int) -> None:
-            count = 0
-            while not over:
-                with suppress(IntegrityError):  # it may be deleted
-                    await writer.store_message(message(f"{n} {count}", 2))
-                count += 1
-
-        tasks = [asyncio.ensure_future(write(n)) for n in range(30)]
-        try:
-            for n in range(3):
-                await WAITING[waiting](store, n)
-                await store.get_or_create_conversation(conversation())
-        finally:
-            over = True
-            await asyncio.gather(*tasks)
 
 
 def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, schema: str) -> None:
@@ -230,33 +173,6 @@ async def test_a_reply_that_arrives_slowly_is_not_waited_for_after_the_deadline(
 
 def said(text: str) -> Message:
     return message("m1").model_copy(update={"original_content": text})
-
-
-def test_writes_to_tables_that_grow_read_no_other_rows(admin: Admin, schema: str) -> None:
-    tables = ("conversations", "messages")
-    with MessageStore.initialize({**config(schema), "pool_min": 1, "pool_max": 1}) as store:
-        for table in tables:
-            off = bound(f"ALTER TABLE $schema.{table} SET (autovacuum_enabled = off)", schema)
-            admin.execute(off)
-        for number in range(300):
-            owner = f"c{number}"
-            store.store_conversation(conversation(owner))
-            for name in ("a", "b"):
-                said = message(f"{number}{name}").model_copy(update={"conversation_id": owner})
-                if name == "a":
-                    store.append_messages(owner, [said])
-                else:
-                    store.store_messages([said, said.model_copy(update={"id": f"{number}c"})])
-    # The statistics of a connection are complete when it has ended.
-    query = (
-        "SELECT sum(n_tup_ins), sum(seq_tup_read) FROM pg_stat_user_tables"
-        " WHERE schemaname = %s AND relname = ANY(%s)"
-    )
-    until = time.monotonic() + 30
-    while (found := admin.execute(query, [schema, list(tables)]).fetchall()[0])[0] != 1200:
-        assert time.monotonic() < until
-        time.sleep(0.1)
-    assert found[1] < 3_000
 
 
 @pytest.mark.skipif(bool(pgbouncer.MISSING), reason=pgbouncer.MISSING or "it is there")

@@ -146,20 +146,3 @@ async def test_the_server_ends_a_statement_whose_client_has_disappeared(
                     await call
                 assert await asyncio.to_thread(backends.active_within, 2.0) == 0
             proxy.cut()
-
-
-async def test_a_pooler_is_left_with_the_settings_of_its_sessions(schema: str) -> None:
-    if "pgbouncer" not in ROUTES:
-        pytest.skip("PgBouncer is not installed")
-    with network("pgbouncer", schema) as (_, options):
-        async with opened("async", options) as store:
-            await store.store_conversation(conversation())
-        with postgres.connect(str(options["dsn"]), prepare_threshold=None) as other:
-            for name in ("statement_timeout", "client_connection_check_interval"):
-                assert other.execute(f"SHOW {name}".encode()).fetchone() == ("0",)
-
-
-# Writes that arrive late
-
-
-# Calls that wait for a connection

@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from pydantic import ValidationError
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES
 from jazzmine.errors import DecryptionError, IntegrityError
@@ -132,21 +131,6 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("change", UNREADABLE.values(), ids=UNREADABLE)
-async def test_a_message_that_cannot_be_read_is_not_popped(
-    schema: str, beside: psycopg.Connection[Any], change: str
-) -> None:
-    async with opened("async", config(schema)) as store:
-        await store.store_conversation(conversation())
-        await store.store_message(message("m1"))
-        beside.execute(f'UPDATE "{schema}".messages SET {change}'.encode())
-        with pytest.raises(ValidationError):
-            await store.pop_message("c1")
-        assert beside.execute(f'SELECT id FROM "{schema}".messages'.encode()).fetchall() == [
-            ("m1",)
-        ]
-
-
 async def test_a_message_that_no_key_opens_is_not_popped(schema: str) -> None:
     def key(name: str) -> str:
         return f"{name}:{b64encode(urandom(32)).decode()}"
@@ -161,24 +145,3 @@ async def test_a_message_that_no_key_opens_is_not_popped(schema: str) -> None:
                     with pytest.raises(DecryptionError):
                         await reader.pop_message("c1")
             assert await owner.pop_message("c1") == message("m1")
-
-
-USES = {
-    "message": """
-        INSERT INTO $schema.messages
-            (id, conversation_id, user_id, role, original_content, timestamp)
-        VALUES ('m2', 'c1', 'u', 'user', 'still here', 50)""",
-    "conversation": "UPDATE $schema.conversations SET last_updated_at = 50",
-}
-
-
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
-async def test_a_conversation_that_was_found_to_be_old_and_is_used_stays(
-    schema: str, beside: psycopg.Connection[Any], use: str
-) -> None:
-    async with opened("async", config(schema)) as store:
-        await store.store_conversation(conversation())
-        await store.store_message(message("m1"))
-        assert await while_locked(beside, schema, store.prune_conversations(before=50), use) == 0
-        assert await store.get_conversation_by_id("c1")
-        assert await store.get_message_by_id("m1")

@@ -89,13 +89,6 @@ def test_others_write_while_a_change_waits_for_a_lock_that_pg_dump_has(schema: s
     assert max(took) < HELD / 2
 
 
-def test_a_time_limit_of_the_role_does_not_end_a_change(schema: str) -> None:
-    limits = "-c statement_timeout=300 -c lock_timeout=300"
-    dsn = postgres.changed(postgres.dsn(), options=limits)
-    with locked(schema, HELD), MessageStore.initialize(config(schema, dsn=dsn)) as store:
-        store.ping()
-
-
 @pytest.fixture
 def hasty() -> str:
     """A DSN whose transactions may take 300 ms."""
@@ -111,7 +104,7 @@ def test_a_time_limit_of_transactions_does_not_end_an_export(schema: str, hasty:
         store.store_conversation(conversation())
         store.store_messages(given)
         exported = []
-        for rows in store.backend.iter_stored("messages", 1):
+        for _, rows in store.backend.iter_stored(["messages"], 1):
             sleep(0.2)
             exported += [row[0] for row in rows]
     assert exported == [one.id for one in given]
@@ -142,15 +135,6 @@ def test_others_wait_and_say_so_once(schema: str, caplog: pytest.LogCaptureFixtu
     said = [one.getMessage() for one in caplog.records if schema in one.getMessage()]
     assert len(said) == starters
     assert all("another session is using or changing the tables" in one for one in said)
-
-
-def test_a_waiting_process_ends_at_its_own_migration_timeout(schema: str) -> None:
-    with locked(schema, 60), ThreadPoolExecutor(1) as threads:
-        first = threads.submit(MessageStore.initialize, config(schema, migration_timeout=5))
-        with pytest.raises(StoreUnavailableError, match="migration_timeout of 1 s"):
-            MessageStore.initialize(config(schema, migration_timeout=1))
-        with pytest.raises(StoreUnavailableError, match="migration_timeout of 5 s"):
-            first.result()
 
 
 @pytest.mark.parametrize("wrong", [0, -1, "3600", None, float("inf"), True])

@@ -87,11 +87,6 @@ async def test_a_pool_of_other_connections_is_refused(
                 pass
 
 
-def test_a_pool_is_no_option_of_a_url(schema: str) -> None:
-    with pytest.raises(ConfigurationError, match="pool"):
-        MessageStore.initialize(f"{postgres.dsn()}?schema={schema}&pool=mine")
-
-
 # The search path
 
 

@@ -62,15 +62,6 @@ def test_a_table_of_another_application_is_refused(
     assert_refused(admin, schema, name)
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_an_index_of_another_application_is_refused(
-    admin: Connection, schema: str, name: str
-) -> None:
-    admin.execute(f'CREATE TABLE "{schema}".orders (id text)'.encode())
-    admin.execute(f'CREATE INDEX {name} ON "{schema}".orders (id)'.encode())
-    assert_refused(admin, schema, name)
-
-
 @pytest.mark.parametrize(
     "what",
     [
@@ -98,11 +89,4 @@ def test_a_function_of_another_application_stays_as_it_is(admin: Connection, sch
     before = contents(admin, schema)
     with MessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
-    assert set(before) <= set(contents(admin, schema))
-
-
-def test_objects_with_other_names_stay_as_they_are(admin: Connection, schema: str) -> None:
-    admin.execute(f'CREATE TABLE "{schema}".orders (id text PRIMARY KEY)'.encode())
-    before = contents(admin, schema)
-    MessageStore.initialize(config(schema)).close()
     assert set(before) <= set(contents(admin, schema))

@@ -102,17 +102,6 @@ def test_each_filter_of_traces_uses_its_index(
     assert found - ({"idx_tt_time"} if index.endswith("_gin") else set()) == {index}
 
 
-@pytest.mark.parametrize(("where", "index"), FILTERS.values(), ids=FILTERS)
-def test_each_filter_uses_its_index_after_a_trace_too(
-    filled: tuple[psycopg.Connection[Any], str], where: TraceFilter, index: str
-) -> None:
-    conditions, given = filter_parameters(where)
-    statement = find_traces(conditions, True, 100)
-    found = indexes(filled, statement, **given, limit=100, after="t25000")
-    # In addition to the filter's index, the planner may use another one to find older traces.
-    assert found - {"idx_tt_time"} == {index, "turn_traces_pkey"} - {"idx_tt_time"}
-
-
 SUMMED = {
     name: pair
     for name, pair in FILTERS.items()
@@ -275,27 +264,6 @@ def test_a_page_has_the_traces_that_a_simple_query_finds(
         ORDER BY started_at_ms DESC, seq DESC LIMIT %(limit)s"""
     expected = [row[0] for row in connection.execute(bound(plain, schema), given)]
     assert [name for name, _ in found if name is not None] == expected
-
-
-def test_an_element_of_medium_frequency_is_found_by_reading_on(
-    filled: tuple[psycopg.Connection[Any], str],
-) -> None:
-    # 100 of the newest 500 traces have one of 5 modes; its index would find 10,000 traces.
-    connection, schema = filled
-    connection.execute(bound(MEDIUM, schema))
-    conditions, given = filter_parameters(TraceFilter(tool={"mode": "mode 3"}))
-    statement = find_traces(conditions, False, 100)
-    rows = connection.execute(bound(statement, schema), {**given, "limit": 100}).fetchall()
-    assert [json.loads(text)["turn_number"] for _, text in rows] == [
-        50_000 - 2 - 5 * n for n in range(100)
-    ]
-    assert blocks(filled, statement, **given, limit=100) < 3_000
-
-
-MEDIUM = """
-UPDATE $schema.turn_traces
-SET tool_traces = jsonb_set(tool_traces, '{0,mode}', to_jsonb('mode ' || turn_number % 5))
-"""
 
 
 # These are the last ones: the rows that they roll back stay in the tables.

@@ -16,7 +16,7 @@ from jazzmine.cli.doctor_postgres import check_postgres
 from jazzmine.config import PostgresConfig
 from jazzmine.errors import ConfigurationError
 from jazzmine.findings import Finding
-from jazzmine.sync import MessageStore, WorkingMemoryStore
+from jazzmine.sync import MessageStore
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
 
@@ -108,14 +108,6 @@ def test_a_function_that_the_role_may_not_call_is_found_by_the_doctor(
     assert failures(granted, schema) == []
 
 
-def test_a_table_that_is_gone_is_found_by_the_doctor(
-    admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str
-) -> None:
-    admin.execute(f'DROP TABLE "{schema}".turn_traces'.encode())
-    found = [one.text for one in failures(granted, schema)]
-    assert any("lacks tables: turn_traces" in text for text in found)
-
-
 @pytest.mark.parametrize("table", ["conversations", "messages", "turn_traces"])
 def test_a_sequence_that_is_behind_its_rows_is_found_by_the_doctor(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str, table: str
@@ -169,26 +161,6 @@ def test_a_table_that_is_dropped_while_a_store_is_open_is_named(
         assert store.get_conversation_by_id("c1") == conversation()
 
 
-def test_a_schema_that_is_dropped_while_a_store_is_open_is_named_and_made_anew(
-    admin: psycopg.Connection[tuple[Any, ...]], schema: str
-) -> None:
-    with MessageStore.initialize(config(schema)) as store:
-        admin.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
-        with pytest.raises(ConfigurationError, match=schema):
-            store.store_conversation(conversation())
-    with MessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation())
-
-
-def test_a_table_of_working_memory_that_is_dropped_meanwhile_is_named(
-    admin: psycopg.Connection[tuple[Any, ...]], schema: str
-) -> None:
-    with WorkingMemoryStore.initialize(config(schema)) as store:
-        admin.execute(f'DROP TABLE "{schema}".working_memory CASCADE'.encode())
-        with pytest.raises(ConfigurationError, match=r"\.working_memory. does not exist"):
-            store.get_or_create("c1", "ada", "desk")
-
-
 def test_a_role_that_may_not_make_a_schema_gets_an_error(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, role: str
 ) -> None:
@@ -201,19 +173,6 @@ def test_a_role_that_may_not_make_a_schema_gets_an_error(
         open_as(role, schema).close()
     finally:
         admin.execute(grant[0].replace("GRANT", "REVOKE").replace(" TO ", " FROM ").encode())
-
-
-def test_a_role_that_may_not_make_tables_gets_an_error(
-    admin: psycopg.Connection[tuple[Any, ...]], schema: str, role: str
-) -> None:
-    admin.execute(f'CREATE SCHEMA "{schema}"'.encode())
-    admin.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {role}'.encode())
-    with pytest.raises(ConfigurationError, match="GRANT CREATE ON SCHEMA") as caught:
-        open_as(role, schema)
-    grant = re.search(r"GRANT .*", str(caught.value))
-    assert grant is not None
-    admin.execute(grant[0].encode())
-    open_as(role, schema).close()
 
 
 def test_a_role_that_may_not_change_tables_is_referred_to_their_owner(

@@ -168,15 +168,6 @@ def test_items_are_hidden(schema: str, role: str) -> None:
         assert len(others.list_items()) == 1
 
 
-def test_words_of_others_are_not_found(whole: MessageStore, schema: str, role: str) -> None:
-    assert ids(one.message for one in whole.search_messages("secret")) == ["m3"]
-    with MessageStore.initialize(config_of(role, schema, "u1")) as store:
-        assert store.search_messages("secret") == []
-        store.store_message(message("m9", original_content="a secret of mine"))
-
-        assert ids(one.message for one in store.search_messages("secret")) == ["m9"]
-
-
 def test_working_memories_are_hidden(schema: str, role: str) -> None:
     with (
         WorkingMemoryStore.initialize(config_of(role, schema, "u2")) as others,

@@ -88,16 +88,6 @@ def test_a_schema_newer_than_the_library_is_refused(schema: str) -> None:
         open_store(schema)
 
 
-def test_schemas_in_one_database_know_nothing_of_each_other(schema: str) -> None:
-    with (
-        postgres.new_schema() as other,
-        open_store(schema) as one,
-        open_store(f"{other}") as two,
-    ):
-        one.store_conversation(conversation("c1"))
-        assert two.get_conversation_by_id("c1") is None
-
-
 def test_a_schema_may_have_any_name_without_quotes() -> None:
     name = "jazzmine_test Straße; DROP"
     try:

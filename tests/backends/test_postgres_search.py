@@ -77,26 +77,6 @@ def test_a_version_that_does_not_know_of_the_index_refuses_the_schema(
     assert admin.execute(bound(query, schema)).fetchall() == [(last,)]
 
 
-def test_a_removed_index_leaves_nothing(admin: Admin, schema: str, store: MessageStore) -> None:
-    store.store_message(message())
-    store.backend.make_search(None)
-    query = "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace AND relname ~ %s"
-
-    assert admin.execute(query, [f'"{schema}"', "words"]).fetchall() == [(0,)]
-    store.store_message(message("m2", at=2))
-
-
-def test_a_table_of_another_application_is_left_alone(admin: Admin, schema: str) -> None:
-    with MessageStore.initialize(config(schema)) as store:
-        admin.execute(bound("CREATE TABLE $schema.message_words AS SELECT 1 AS a", schema))
-        with pytest.raises(JazzmineError, match="message_words"):
-            store.backend.make_search("")
-
-        assert store.backend.search_state() is None
-    query = "SELECT a FROM $schema.message_words"
-    assert admin.execute(bound(query, schema)).fetchall() == [(1,)]
-
-
 def test_a_message_of_a_process_that_was_open_before_is_found(schema: str) -> None:
     with (
         MessageStore.initialize(config(schema)) as unaware,
@@ -125,16 +105,6 @@ def test_a_write_that_cannot_be_indexed_changes_nothing(
     assert store.get_message_by_id("m1") is None
 
 
-def test_no_row_of_the_index_is_left_of_a_user_who_is_erased(
-    admin: Admin, schema: str, store: MessageStore
-) -> None:
-    store.store_messages([message(f"m{number}", at=number) for number in range(3)])
-    assert len(entries(admin, schema)) == 3
-    store.erase_user("u")
-
-    assert entries(admin, schema) == []
-
-
 def test_an_index_for_another_language_takes_no_entry_of_the_one_before(
     admin: Admin, schema: str, store: MessageStore
 ) -> None:
@@ -160,18 +130,6 @@ def test_a_search_within_a_user_reads_the_index_of_words(
     plan = admin.execute(b"EXPLAIN " + bound(statement, schema)).fetchall()
 
     assert any("idx_words_terms" in line for (line,) in plan), plan
-
-
-def test_the_doctor_says_which_index_of_the_words_is_missing(
-    admin: Admin, schema: str, store: MessageStore
-) -> None:
-    assert [one.level for one in doctor.check_indexes(schema, _indexes(admin, schema))] == ["ok"]
-    admin.execute(bound("DROP INDEX $schema.idx_words_terms", schema))
-
-    (finding,) = doctor.check_indexes(schema, _indexes(admin, schema))
-    assert "idx_words_terms" in finding.text
-    admin.execute(finding.cure.encode())
-    assert [one.level for one in doctor.check_indexes(schema, _indexes(admin, schema))] == ["ok"]
 
 
 def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ranked(

@@ -95,18 +95,6 @@ def test_a_client_of_the_other_api_is_refused(url: str) -> None:
         sync.RedisWorkingMemoryStore(url)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("decode", [True, False])
-@pytest.mark.parametrize("protocol", [2, 3])
-def test_a_client_may_decode_and_speak_as_it_likes(url: str, decode: bool, protocol: int) -> None:
-    with (
-        redis.Redis.from_url(url, decode_responses=decode, protocol=protocol) as mine,
-        sync.RedisWorkingMemoryStore(mine) as store,
-    ):
-        store.get_or_create("c", "user", "agent")
-
-        assert store.end_turn("c", "né", "greet") == store.get("c")
-
-
 async def test_closing_the_store_leaves_the_users_client_open(url: str) -> None:
     async with redis.asyncio.Redis.from_url(url) as mine:
         store = core.RedisWorkingMemoryStore(mine, 60, 2)

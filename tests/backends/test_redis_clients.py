@@ -21,8 +21,6 @@ from jazzmine.sync import working_memory as sync
 from tests.faults.sizes import TOLERANCE
 from tests.servers.redis import Cluster, running
 
-MANY = 40
-
 
 @pytest.fixture
 def observer(url: str) -> Iterator[redis.Redis]:
@@ -80,31 +78,6 @@ class Watch:
         while not self._over.wait(0.005):
             found = [each for each in self._list() if each["id"] not in self._known]
             self.most = max(self.most, len(found))
-
-
-@pytest.mark.parametrize("most", [1, 5])
-@pytest.mark.parametrize("kind", ["ConnectionPool", "BlockingConnectionPool"])
-async def test_an_async_client_never_has_more_connections_than_it_may(
-    url: str, observer: redis.Redis, kind: str, most: int
-) -> None:
-    pool = getattr(redis.asyncio, kind).from_url(url, max_connections=most, client_name="app")
-    async with (
-        redis.asyncio.Redis.from_pool(pool) as client,
-        core.RedisWorkingMemoryStore(client) as store,
-        core.RedisWorkingMemoryStore(client) as other,
-    ):
-        with Watch(observer) as watch:
-            await store.get_or_create("c", "user", "agent")
-            for number in range(MANY):
-                await store.get_or_create(f"c{number}", "user", "agent")
-            await asyncio.gather(
-                *(each.end_turn("c", "Hello", "greet") for each in (store, other) * 5),
-                *(store.end_turn(f"c{number}", "Hello", "greet") for number in range(MANY)),
-            )
-
-        assert (await store.get_or_create("c", "user", "agent")).revision == 11
-        assert watch.most <= most
-        assert [name for name, _ in watch.names] == ["app"]
 
 
 @pytest.mark.parametrize("most", [1, 5])
@@ -195,12 +168,6 @@ async def test_the_url_of_a_node_opens_its_cluster_in_an_async_store() -> None:
         assert await store.active_count() == 20
         for number in range(20):
             assert await store.delete(f"c{number}") is True
-
-
-def test_the_url_of_a_node_with_a_database_that_clusters_lack_is_refused() -> None:
-    url = running(Cluster).primaries[1].url.rpartition("/")[0]
-    with pytest.raises(ConfigurationError, match="has no database of that number"):
-        sync.WorkingMemoryStore.initialize(f"{url}/3")
 
 
 def test_a_client_of_one_node_of_a_cluster_is_refused_at_once() -> None:

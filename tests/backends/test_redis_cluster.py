@@ -66,20 +66,6 @@ def test_the_conversations_are_spread_and_counted_on_all_primaries(
     assert min(counts) > 0
 
 
-async def test_a_client_of_the_async_api_does_as_well(client: Any, cluster: Cluster) -> None:
-    host, port = cluster.addresses[1]
-    async with (
-        redis.asyncio.RedisCluster(host=host, port=port, decode_responses=True) as mine,
-        core.RedisWorkingMemoryStore(mine) as store,
-    ):
-        for number in range(30):
-            await store.get_or_create(f"c{number}", "user", "agent")
-            await store.end_turn(f"c{number}", "Hello", "greet")
-
-        assert await store.active_count() == 30
-        assert await mine.ttl("wm:{c7}") > 0
-
-
 def test_a_slot_that_moved_is_followed(store: Any, client: Any, cluster: Cluster) -> None:
     store.get_or_create("mover", "user", "agent")
     slot = client.keyslot("wm:{mover}")
@@ -104,16 +90,6 @@ def test_a_slot_that_moved_is_followed(store: Any, client: Any, cluster: Cluster
     assert (during.revision, after.revision) == (2, 3)
     assert target.client.keys("wm:{mover}") != []
     assert source.client.keys("wm:{mover}") == []
-
-
-def test_waiting_for_a_lock_works_on_every_primary(store: Any, client: Any) -> None:
-    for number in range(6):
-        lock = f"wm_lock:{{c{number}}}"
-        store.get_or_create(f"c{number}", "user", "agent")
-        client.set(lock, "somebody else", px=60_000)
-        threading.Timer(0.1, client.delete, args=[lock]).start()
-
-        assert store.end_turn(f"c{number}", "Hello", "greet").revision == 2
 
 
 class Stumbling(redis.asyncio.RedisCluster):

@@ -77,23 +77,6 @@ def test_a_reply_that_drips_ends_an_async_call_at_its_deadline(proxy: Proxy) -> 
         assert store.get("c") is not None
 
 
-def test_waiting_for_the_lock_counts_towards_the_deadline(api: Any, server: Server) -> None:
-    """Most of the time goes by in the queue; then the server falls silent."""
-    with api(server.url, timeout=TIMEOUT, lock_timeout=1) as store:
-        store.get_or_create("c", "user", "agent")
-        server.client.set("wm_lock:{c}", "another process", px=60_000)
-        silence = server.silent()
-        threading.Timer(0.7, silence.__enter__).start()
-        started = time.monotonic()
-
-        with pytest.raises(StoreUnavailableError):
-            store.end_turn("c", "Hello", "greet")
-
-        took = time.monotonic() - started
-        silence.__exit__(None, None, None)
-        assert took < LATEST
-
-
 def test_a_block_that_ends_during_a_stuck_renewal_keeps_its_deadline(
     api: Any, proxy: Proxy
 ) -> None:

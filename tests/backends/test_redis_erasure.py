@@ -46,22 +46,6 @@ def everything(client: Any) -> str:
     return repr(found)
 
 
-def test_nothing_of_the_user_is_left_in_any_key(store: Any, client: Any) -> None:
-    for name in ("c", "d"):
-        memory = busy(name)
-        memory.user_id = "ann-9f3c"
-        memory.last_agent_response = "the secret of Ann"
-        store.save(memory)
-    store.get_or_create("e", "bob", "agent")
-    assert "ann-9f3c" in everything(client)
-
-    assert store.erase_user("ann-9f3c") == 2
-
-    assert "ann-9f3c" not in everything(client)
-    assert "the secret" not in everything(client)
-    assert client.hget("wm:{e}", "user") == "bob"
-
-
 def test_one_of_a_newer_version_is_erased(store: Any, client: Any) -> None:
     memory = json.loads(to_json(busy("c")))
     blob = json.dumps({**memory, "user_id": "ann", "format": 99})

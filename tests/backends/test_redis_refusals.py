@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
+import redis
 
 from jazzmine.errors import LockTimeoutError, StoreUnavailableError
 from tests.backends.redis_apis import APIS
 from tests.servers.redis import Server, eventually, free_port
 
+TIMEOUTS = (TimeoutError, redis.TimeoutError)
 USER = "ACL SETUSER agent on >secret ~wm* +@all"
 
 
@@ -127,8 +130,9 @@ def test_what_the_server_refuses_is_our_error(api: Any, server: Server, name: st
             assert f"127.0.0.1:{server.port}" in str(raised)
             assert raised.__cause__ is not None
             assert not str(raised).endswith(": ")
-        with pytest.raises(StoreUnavailableError, match=reason):
-            raise errors[0]
+        # A busy machine may end a call before the server has refused it.
+        first = next(one for one in errors if not isinstance(one.__cause__, TIMEOUTS))
+        assert re.search(reason, str(first))
 
         server.client.delete("wm_lock:{c}")  # the lock that could not be released would expire
         store.get_or_create("c", "user", "agent")

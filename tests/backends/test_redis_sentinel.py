@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import Counter
 from collections.abc import Iterator
 
@@ -69,45 +68,6 @@ async def test_after_a_failover_under_load_no_update_is_there_twice(sentinels: S
 
         check(await store.get("c"), tried)
     await close(client)
-
-
-def test_threads_continue_after_a_failover_and_no_update_is_stored_twice(
-    sentinels: Sentinels,
-) -> None:
-    client = sentinel_client(sentinels, asynchronous=False)
-    tried: Counter[str] = Counter()
-    done: list[str] = []
-    over = threading.Event()
-    with sync.RedisWorkingMemoryStore(client) as store:
-        store.get_or_create("c", "user", "agent")
-        store.begin_turn("c", TurnCache(1))
-        sentinels.primary.client.wait(1, 2000)
-
-        def update(caller: int) -> None:
-            number = 0
-            while not over.wait(0.005):
-                number += 1
-                tried[f"{caller}-{number}"] += 1
-                try:
-                    store.record_tool_call("c", ToolCallRecord(f"{caller}-{number}", {}))
-                    done.append(f"{caller}-{number}")
-                except JazzmineError:
-                    over.wait(0.01)
-
-        callers = [threading.Thread(target=update, args=(caller,)) for caller in range(CALLERS)]
-        for caller in callers:
-            caller.start()
-        over.wait(0.3)
-        sentinels.primary.kill()
-        eventually(sentinels.failed_over)
-        before = len(done)
-        eventually(lambda: len(done) > before + 20)
-        over.set()
-        for caller in callers:
-            caller.join()
-
-        check(store.get("c"), tried)
-    close_sync(client)
 
 
 def test_a_primary_that_was_demoted_is_left_for_the_new_one(sentinels: Sentinels) -> None:

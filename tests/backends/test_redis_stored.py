@@ -115,22 +115,7 @@ def test_a_state_without_a_mark_is_replaced_by_the_first_save(
     assert "swordfish" not in caplog.text
 
 
-def test_counting_sees_every_conversation_and_nothing_else(store: Any, client: Any) -> None:
-    for number in range(2500):
-        client.hset(f"wm:{{{number}}}", "data", "{}")
-    client.set("wm_lock:{1}", "token")
-    client.set("wm:unlike ours", "1")
-    client.set("something else", "2")
-
-    assert store.active_count() == 2500
-
-
 ids = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("{}%:7BD"), min_size=1)
-
-
-@given(ids, ids)
-def test_no_two_conversations_share_a_key(one: str, other: str) -> None:
-    assert one == other or not {*keys_of(one)} & {*keys_of(other)}
 
 
 @given(ids)

@@ -135,6 +135,3 @@ def test_tables_of_one_kind_that_are_newer_are_refused_for_that_kind_alone(
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
     other.initialize(config).close()
-
-
-# The database's own lock

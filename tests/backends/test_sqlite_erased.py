@@ -102,16 +102,6 @@ def test_a_log_that_is_read_during_an_erasure_is_emptied_after_a_later_write(
         assert b"-0-erased" not in raw(path)
 
 
-def test_a_large_database_is_not_rewritten_and_says_so(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(database, "_QUICKLY_REWRITTEN", 0)
-    with opened(tmp_path / "agent.db") as store:
-        store.erase_user("nobody")
-
-    assert "the statement VACUUM removes them" in caplog.text
-
-
 def test_reads_that_overlap_do_not_let_the_log_grow_without_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

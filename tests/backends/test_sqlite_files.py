@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sqlite3
@@ -9,7 +10,6 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -58,19 +58,6 @@ def test_an_existing_file_keeps_its_mode_and_its_neighbours_get_it(path: Path) -
         store.store_conversation(conversation("c1"))
 
         assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o660}
-
-
-def test_a_file_that_may_not_be_written_gets_no_neighbours(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened(path).close()
-    with monkeypatch.context() as patched:
-        # As for a file of mode 0444, whose -shm file would have that mode for ever.
-        patched.setattr(os, "access", lambda name, mode: (name, mode) != (str(path), os.W_OK))
-        with pytest.raises(PermissionError, match=str(path)):
-            opened(path)
-
-    assert os.listdir(path.parent) == ["messages.db"]
 
 
 def test_a_symbolic_link_stays_one(path: Path, tmp_path: Path) -> None:
@@ -163,16 +150,6 @@ def test_a_file_that_is_not_ours_is_refused_and_not_touched(
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, times)
 
 
-def test_the_tables_of_another_component_may_be_newer(path: Path) -> None:
-    opened(path).close()
-    execute(
-        path,
-        "INSERT INTO jazzmine_migrations (component, version, name) VALUES ('other', 99, 'x')",
-    )
-
-    opened(path).close()
-
-
 def test_an_empty_file_becomes_a_database(path: Path) -> None:
     path.touch(0o640)
 
@@ -213,45 +190,16 @@ def test_a_damaged_file_raises_an_error_that_names_it(
     assert caught.value.filename == str(path)
 
 
-def test_a_file_that_another_process_closes_while_it_is_checked_is_not_taken_for_damaged(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened(path).close()
-    whole = path.read_bytes()
-    # As it is while the pages of the -wal file are moved to it, which then is deleted.
-    path.write_bytes(whole[:4096])
-    monkeypatch.setattr(
-        file_check, "time", SimpleNamespace(sleep=lambda _: path.write_bytes(whole))
-    )
-
-    with opened(path) as store:
-        store.ping()
-
-
 def test_a_warning_tells_of_a_network_file_system(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(file_check, "_file_system", lambda path: "nfs4")
+    mounts = f"/dev/sda / ext4 rw 0 0\nhost:/x {path.parent} nfs4 rw 0 0\n"
+    monkeypatch.setattr(file_check, "open", lambda *_, **__: io.StringIO(mounts), raising=False)
     with caplog.at_level(logging.WARNING):
         opened(path).close()
 
     assert "network file system (nfs4)" in caplog.text
     assert str(path) in caplog.text
-
-
-def test_the_file_system_is_that_of_the_longest_mount_point(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    mounts.write_text(
-        "a / ext4 rw 0 0\nb:/x /srv/a\\040b nfs4 rw 0 0\nc /srv/a\\040bc xfs rw 0 0\n"
-    )
-
-    def kind(path: str) -> str | None:
-        return file_check._file_system(path, str(mounts))
-
-    assert kind("/home/x.db") == "ext4"
-    assert kind("/srv/a b/x.db") == "nfs4"
-    assert kind("/srv/a bc/x.db") == "xfs"
-    assert file_check._file_system("/x.db", str(tmp_path / "absent")) is None
 
 
 # Moved, removed and replaced while it is open

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -18,7 +17,6 @@ import pytest
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
-from tests.faults.sizes import TOLERANCE
 from tests.servers.programs import Program
 
 HOLD = """
@@ -44,9 +42,6 @@ def config_of(path: Path, **options: object) -> dict[str, object]:
 def is_sound(path: Path) -> bool:
     with closing(sqlite3.connect(path)) as connection:
         return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-# Many at once
 
 
 # Locks of other processes
@@ -79,26 +74,6 @@ def test_a_lock_of_a_stopped_process_ends_writes_in_time_and_no_reads(path: Path
         holder.wait()
         store.store_message(message("m1"))
         assert store.get_message_by_id("m1") == message("m1")
-
-
-def test_calls_at_once_wait_for_a_lock_together_and_not_one_after_the_other(path: Path) -> None:
-    with (
-        MessageStore.initialize(config_of(path, timeout=1)) as store,
-        lock_held(path),
-        ThreadPoolExecutor(14) as threads,
-    ):
-        began = time.monotonic()
-        calls = [threads.submit(store.store_message, message(f"m{n}")) for n in range(14)]
-        for call in calls:
-            with pytest.raises(LockTimeoutError):
-                call.result()
-
-        assert time.monotonic() - began < 1 + 0.5 + TOLERANCE
-
-
-def test_a_store_opens_while_another_process_writes(path: Path) -> None:
-    with lock_held(path), MessageStore.initialize(config_of(path, timeout=5)) as store:
-        assert store.get_conversation_by_id("c1") == conversation("c1")
 
 
 def test_a_new_database_that_is_locked_ends_opening_in_time(tmp_path: Path) -> None:

@@ -165,34 +165,6 @@ def test_the_doctor_finds_a_damaged_index_and_the_command_mends_it(
     assert [one.message.id for one in found] == [one for one in reversed(stored) if one != "n1"]
 
 
-def test_a_fork_is_indexed_as_its_source_without_analysing_it(
-    path: Path, store: MessageStore
-) -> None:
-    store.store_messages(
-        [
-            message(f"m{n}", original_content=f"tea number{n}", timestamp=9 - n // 2, role=role)
-            for n, role in enumerate(["user", "assistant"] * 4)
-        ]
-    )
-    with patch.object(search, "_entry", side_effect=AssertionError("analysed")):
-        forked = store.fork_conversation("c1", conversation("c2", user_id="u2"), until="m1")
-
-    def entries() -> list[Any]:
-        with closing(sqlite3.connect(path)) as connection:
-            return connection.execute(
-                "SELECT seq, scope, entry FROM search_entries ORDER BY seq"
-            ).fetchall()
-
-    copied = entries()
-    store.backend.make_search(None)
-    store.backend.make_search("")
-    store.backend.fill_search(100)
-
-    assert len(forked) == 8
-    assert copied == entries()
-    assert [one.message.id for one in store.search_messages("number3", conversation_id="c2")]
-
-
 def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ranked(
     path: Path, store: MessageStore
 ) -> None:
@@ -269,21 +241,3 @@ def test_an_index_that_says_whose_each_conversation_is_goes_on_working(path: Pat
         query = "SELECT count(*) FROM sqlite_schema WHERE name = 'search_moved'"
         assert database.execute(query).fetchone() == (0,)
         database.execute("INSERT INTO search_index (search_index) VALUES ('integrity-check')")
-
-
-@pytest.mark.parametrize("name", ["agent.db", "messages.json"])
-def test_a_new_owner_finds_what_another_process_gave_away(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    with opened(path, search=True) as store, opened(path, search=True) as other:
-        store.store_conversation(conversation(user_id="u1"))
-        for user in "u1", "u2":
-            store.store_message(message(user, user_id=user, original_content="alpha"))
-        assert not store.scoped(user_id="u2").search_messages("alpha")
-
-        other.store_conversation(conversation(user_id="u2"))
-
-        new, old = store.scoped(user_id="u2"), store.scoped(user_id="u1")
-        assert [one.message.id for one in new.search_messages("alpha")] == ["u2"]
-        assert len(new.search_messages("alpha", conversation_id="c1")) == 2
-        assert not old.search_messages("alpha")
-        assert not old.search_messages("alpha", conversation_id="c1")

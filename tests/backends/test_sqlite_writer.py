@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jazzmine.core import message_store as async_messages
-from jazzmine.errors import IntegrityError, LockTimeoutError, StoreClosedError
+from jazzmine.errors import IntegrityError, LockTimeoutError
 from jazzmine.sync.message_store import MessageStore
 from tests.backends.sqlite_stores import opened
 from tests.behaviour.samples import conversation, message
@@ -92,25 +92,6 @@ def test_a_call_behind_a_long_change_ends_at_its_own_deadline(path: Path) -> Non
             slow.exception()
 
         assert store.get_message_by_id("m1") is None
-
-
-def write_until_closed(store: MessageStore) -> bool:
-    for number in range(10_000):
-        try:
-            store.store_message(message(f"m{number}"))
-        except StoreClosedError:
-            return True
-    return False
-
-
-def test_a_call_that_comes_while_another_thread_closes_the_store_says_so(path: Path) -> None:
-    for _ in range(10):
-        store = opened(path)
-        with ThreadPoolExecutor(2) as threads:
-            writing = [threads.submit(write_until_closed, store) for _ in range(2)]
-            time.sleep(0.02)
-            store.close()
-            assert all(one.result(30) for one in writing)
 
 
 def test_a_store_that_is_dropped_ends_its_thread(path: Path) -> None:

@@ -19,8 +19,6 @@ from typing import Any, Generic, TypeVar, cast
 
 from jazzmine.core import Stores, long_term_memory, message_store, working_memory
 
-__all__ = ["APIS", "ASYNC", "SYNC", "Api", "Runner", "Started", "as_async", "end", "take"]
-
 T = TypeVar("T")
 _SYNC = "jazzmine._sync"
 

@@ -15,15 +15,6 @@ from jazzmine._async import factory
 from tests.behaviour.toy_backend import ToyConfig, ToyData
 from tests.servers import mongodb, pgbouncer, postgres, redis_configs
 
-__all__ = [
-    "ITEM_BACKENDS",
-    "MEMORY_BACKENDS",
-    "MESSAGE_BACKENDS",
-    "SEARCH_BACKENDS",
-    "Backend",
-    "Config",
-]
-
 Config = dict[str, object]
 
 

@@ -11,8 +11,6 @@ from typing import Any
 from jazzmine import TraceFilter
 from tests.behaviour.samples import conversation, message, trace
 
-__all__ = ["AFTER", "CALLS", "COUNTS", "ITERATION", "WITH_AN_ID"]
-
 # Methods that return an iterator check their arguments when called, and have their own entries.
 ITERATION = "iter_messages"
 

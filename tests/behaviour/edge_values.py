@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["IMPOSSIBLE_VALUES", "KEYS", "TEXTS", "VALUES", "nested"]
-
 
 def nested(levels: int) -> Any:
     """Return nested lists."""

@@ -11,8 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from jazzmine import ANY, ConflictError, DeleteItem, MemoryItem, PutItem
 from jazzmine.records.json_values import contains
 
-__all__ = ["ItemMachine"]
-
 Place = tuple[tuple[str, ...], str]
 
 NAMESPACES = [

@@ -31,8 +31,6 @@ from tests.behaviour.draws import (
 )
 from tests.behaviour.model import Model
 
-__all__ = ["LogRules"]
-
 NEWEST = "the newest"
 
 

@@ -20,8 +20,6 @@ from jazzmine.core.working_memory import (
 from jazzmine.errors import IntegrityError, NotFoundError, StaleWorkingMemoryError
 from tests.behaviour.memory_samples import INVALID_UPDATES, Update, timeless
 
-__all__ = ["CIDS", "BlockError", "MemoryModel", "cids", "ending", "outcome", "updates"]
-
 # Few ids, so that they repeat, and similar ones, which a store may confuse.
 CIDS = ["{c}", "c", "wm:{c}\0"]
 

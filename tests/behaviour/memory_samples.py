@@ -17,19 +17,6 @@ from jazzmine.core.working_memory import (
     WorkingMemory,
 )
 
-__all__ = [
-    "INVALID_UPDATES",
-    "NOT_APPLYING_UPDATES",
-    "REPEATABLE_UPDATES",
-    "TTL",
-    "UPDATES",
-    "InvalidUpdate",
-    "Update",
-    "busy",
-    "clear_deeply",
-    "timeless",
-]
-
 NAN = float("nan")
 
 # The time in s after which the entries of a `brief_memory_store` expire.

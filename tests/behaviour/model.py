@@ -28,8 +28,6 @@ from jazzmine import (
     UsageSummary,
 )
 
-__all__ = ["Model"]
-
 AnyRecord = TypeVar("AnyRecord", Conversation, Message, TurnTrace)
 
 CALLERS = (MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT)

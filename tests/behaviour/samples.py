@@ -22,19 +22,6 @@ from jazzmine import (
     TurnTrace,
 )
 
-__all__ = [
-    "NOW",
-    "conversation",
-    "full_message",
-    "full_trace",
-    "ids",
-    "llm_call",
-    "message",
-    "messages",
-    "tool_trace",
-    "trace",
-]
-
 NOW = 1_700_000_000_000
 
 

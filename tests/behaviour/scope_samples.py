@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 from jazzmine import TraceFilter
 from tests.behaviour.samples import conversation, message, trace
 
-__all__ = ["ABOUT", "ABSENT", "CONVERSATIONS", "MESSAGES", "OTHERS", "STRANGER", "TRACES", "Ids"]
-
 # The store is scoped to "u1", and "u2" is the stranger.
 STRANGER = "u2"
 CONVERSATIONS = [conversation("c1"), conversation("c2", user_id=STRANGER)]

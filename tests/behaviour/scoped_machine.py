@@ -19,8 +19,6 @@ from tests.behaviour.draws import (
 from tests.behaviour.scoped_model import ScopedModel
 from tests.behaviour.state_machine import EXPECTED_ERRORS, Runner, StoreMachine
 
-__all__ = ["ScopedMachine", "scoped_machine"]
-
 
 class ScopedMachine(StoreMachine):
     """Makes each call to a store that is scoped to one of two users, or to none."""

@@ -9,8 +9,6 @@ from jazzmine import Conversation, IntegrityError, Message, ScopeError, TraceFil
 from jazzmine.records.base import Record
 from tests.behaviour.model import Model
 
-__all__ = ["ScopedModel"]
-
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 OF_TRACES = {"find_turn_traces", "get_turn_traces_by_agent_id", "summarize_usage"}

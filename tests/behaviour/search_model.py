@@ -12,8 +12,6 @@ from jazzmine.search.query import Clause, parse_query
 from jazzmine.search.ranking import MOST_READ, clauses_to_find, matches, ranked
 from tests.behaviour.samples import message
 
-__all__ = ["SearchModel", "check_beyond_most_read", "found", "random_query", "random_text"]
-
 Found = list[tuple[str, float]]
 
 _ENGLISH = "refund refunds refunded shoe shoes order ordering ordered tuesday the the the a is late"

@@ -50,8 +50,6 @@ from tests.behaviour.log_rules import LogRules
 from tests.behaviour.model import Model
 from tests.faults.sizes import SOAK, size
 
-__all__ = ["SETTINGS", "StoreMachine", "machine"]
-
 SETTINGS = settings(
     max_examples=size(20, 150),
     stateful_step_count=size(30, 80),

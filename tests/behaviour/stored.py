@@ -15,8 +15,6 @@ from tests.behaviour.backends import Config
 from tests.behaviour.toy_backend import ToyData
 from tests.servers import mongodb, postgres
 
-__all__ = ["everything", "put"]
-
 Raw = dict[str, Any]
 
 

@@ -74,16 +74,6 @@ async def test_an_iteration_over_a_closed_store_opens_nothing(
     assert open_files() <= before
 
 
-async def test_an_iteration_that_refused_to_continue_has_ended(store: MessageStore) -> None:
-    iterator = store.iter_messages("c1", batch_size=1)
-    await take(iterator, 1)
-    await store.close()
-    with pytest.raises(StoreClosedError):
-        await take(iterator, 1)
-
-    assert [message async for message in iterator] == []
-
-
 async def test_calls_under_way_while_a_store_is_closed_end_or_are_refused(
     api: Api,
     store: MessageStore,
@@ -121,12 +111,6 @@ async def change_in_a_block(memories: WorkingMemoryStore) -> set[str]:
             before = open_files()
         pytest.fail("the block ended as if it were saved")
     return before
-
-
-async def test_a_block_whose_store_is_closed_meanwhile_raises(
-    memories: WorkingMemoryStore,
-) -> None:
-    await change_in_a_block(memories)
 
 
 async def test_a_block_whose_store_is_closed_meanwhile_opens_nothing(

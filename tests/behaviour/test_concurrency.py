@@ -13,15 +13,6 @@ from tests.behaviour.samples import conversation, ids, message, messages, trace
 pytestmark = pytest.mark.smoke
 
 
-async def test_messages_stored_at_once_are_all_stored(api: Api, chat: MessageStore) -> None:
-    names = [f"m{number:02}" for number in range(30)]
-
-    await api.gather(*(lambda m=m: chat.store_message(m) for m in messages(*names)))
-
-    stored = await chat.get_messages_by_conversation_id("c1")
-    assert sorted(ids(stored)) == names
-
-
 async def test_a_refused_write_does_not_fail_the_others_in_its_batch(
     api: Api,
     chat: MessageStore,
@@ -32,19 +23,6 @@ async def test_a_refused_write_does_not_fail_the_others_in_its_batch(
 
     assert [type(outcome) for outcome in outcomes] == [type(None), IntegrityError, type(None)]
     assert sorted(ids(await chat.get_messages_by_conversation_id("c1"))) == ["m1", "m2"]
-
-
-async def test_of_writes_to_one_id_at_once_a_single_complete_one_remains(
-    api: Api,
-    chat: MessageStore,
-) -> None:
-    versions = [message(original_content=text, intent=text) for text in "abcdefgh"]
-
-    await api.gather(*(lambda m=m: chat.store_message(m) for m in versions))
-
-    stored = await chat.get_messages_by_conversation_id("c1")
-    assert len(stored) == 1
-    assert stored[0] in versions
 
 
 async def test_turns_stored_at_once_are_each_stored_completely(
@@ -79,14 +57,6 @@ async def test_a_reader_sees_all_of_a_batch_or_nothing_of_it(api: Api, chat: Mes
     assert [count % 10 for count in seen] == [0] * len(reads)
 
 
-async def test_of_deletions_at_once_one_finds_the_message(api: Api, chat: MessageStore) -> None:
-    await chat.store_message(message())
-
-    found = await api.gather(*[lambda: chat.delete_message("m1")] * 5)
-
-    assert sorted(found) == [False, False, False, False, True]
-
-
 async def test_no_message_outlives_the_conversation_deleted_beside_it(
     api: Api, chat: MessageStore
 ) -> None:
@@ -98,19 +68,6 @@ async def test_no_message_outlives_the_conversation_deleted_beside_it(
     assert await chat.get_conversation_by_id("c1") is None
     assert await chat.get_messages_by_ids(names) == []
     assert await chat.get_messages_by_user_id("u1") == []
-
-
-async def test_two_stores_that_write_at_once_lose_nothing(
-    api: Api, chat: MessageStore, config: Config
-) -> None:
-    async with await api.MessageStore.initialize(config) as other:
-        ours = [lambda m=m: chat.store_message(m) for m in messages(*"abcdef")]
-        theirs = [lambda m=m: other.store_message(m) for m in messages(*"ghijkl")]
-
-        await api.gather(*ours, *theirs)
-
-        assert sorted(ids(await chat.get_messages_by_conversation_id("c1"))) == [*"abcdefghijkl"]
-        assert sorted(ids(await other.get_messages_by_user_id("u1"))) == [*"abcdefghijkl"]
 
 
 async def test_a_store_reads_the_writes_of_another_on_the_same_data(

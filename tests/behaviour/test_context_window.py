@@ -63,38 +63,7 @@ async def window(store: MessageStore, max_tokens: int) -> list[str]:
     return as_said(await store.get_context_window("c1", max_tokens=max_tokens, count_tokens=cost))
 
 
-async def test_the_window_holds_the_newest_messages_that_fit(chat: MessageStore) -> None:
-    await chat.store_messages(log("U1", "A2", "U3", "A4"))
-
-    assert await window(chat, 3) == []
-    assert await window(chat, 4) == ["A4"]
-    assert await window(chat, 8) == ["U3", "A4"]
-    assert await window(chat, 9) == ["A2", "U3", "A4"]
-    assert await window(chat, 1000) == ["U1", "A2", "U3", "A4"]
-
-
-async def test_an_empty_window_and_an_unknown_conversation_hold_nothing(
-    chat: MessageStore,
-) -> None:
-    await chat.store_messages(log("U0", "U1"))
-
-    assert await window(chat, 0) == []
-    assert await chat.get_context_window("nowhere", max_tokens=10) == []
-
-
 # Tools
-
-
-async def test_an_answer_belongs_to_the_call_that_it_names(chat: MessageStore) -> None:
-    await chat.store_messages(log("A1:a", "A1:b", "U1", "T1:b", "T1:a"))
-
-    assert await window(chat, 2) == ["U1"]
-    assert await window(chat, 3) == ["A1:b", "U1", "T1:b"]
-    assert await window(chat, 5) == ["A1:a", "A1:b", "U1", "T1:b", "T1:a"]
-
-    await chat.delete_message("0A1:a")
-    assert await window(chat, 9) == ["A1:b", "U1", "T1:b"]
-    assert as_said(await chat.get_immediate_context("c1", 9)) == ["A1:b", "U1", "T1:b"]
 
 
 @pytest.mark.parametrize("how", ["flagged", "deleted", "rewound"])
@@ -219,20 +188,6 @@ async def test_a_negative_number_of_tokens_is_refused(chat: MessageStore) -> Non
         await chat.get_context_window("c1", max_tokens=-1)
 
 
-@pytest.mark.parametrize("wrong", [1, "len", {}])
-async def test_something_that_cannot_be_called_is_refused(chat: MessageStore, wrong: Any) -> None:
-    with pytest.raises(TypeError, match="count_tokens must be callable"):
-        await chat.get_context_window("c1", max_tokens=9, count_tokens=wrong)
-
-
-async def test_an_error_of_the_caller_s_function_reaches_the_caller(chat: MessageStore) -> None:
-    await chat.store_message(message())
-
-    with pytest.raises(ZeroDivisionError):
-        await chat.get_context_window("c1", max_tokens=9, count_tokens=lambda _: 1 // 0)
-    assert ids(await chat.get_context_window("c1", max_tokens=9)) == ["m1"]
-
-
 # Pages
 
 
@@ -299,28 +254,6 @@ async def test_the_work_follows_the_window_and_not_the_conversation(
 
     assert found == reference(everything, 20)
     assert rows < 400
-
-
-@pytest.mark.before_hooks
-async def test_no_page_is_sized_by_other_windows_or_by_a_few_small_messages(
-    chat: MessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await chat.store_messages(log(*["U1"] * 700))
-    assert len(await window(chat, 700)) == 700
-    await chat.rewind_conversation("c1", after=None)
-    await chat.store_messages(log(*["U9000"] * 200, *["U1"] * 10))
-    read, rows = chat.backend.list_newest, 0
-
-    async def read_and_count(*args: Any, **options: Any) -> Any:
-        nonlocal rows
-        page = await read(*args, **options)
-        rows += len(page)
-        return page
-
-    monkeypatch.setattr(chat.backend, "list_newest", read_and_count)
-
-    assert len(await window(chat, 8000)) == 10
-    assert rows < 30
 
 
 @pytest.mark.before_hooks

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import NotFoundError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api
 from tests.behaviour.samples import NOW, conversation, ids
@@ -93,16 +92,6 @@ async def test_conversations_are_found_by_their_metadata(
     tagged: MessageStore, where: dict[str, Any], names: list[str]
 ) -> None:
     assert ids(await tagged.get_conversations(where=where)) == names
-
-
-async def test_a_page_of_conversations_that_match_begins_after_any_conversation(
-    tagged: MessageStore,
-) -> None:
-    assert ids(await tagged.get_conversations(where={"n": 1}, limit=1)) == ["one"]
-    assert ids(await tagged.get_conversations(where={"n": 1}, limit=1, after="one")) == ["float"]
-    assert ids(await tagged.get_conversations(where={"n": 1}, after="plain")) == ["one", "float"]
-    with pytest.raises(NotFoundError):
-        await tagged.get_conversations(where={"n": 1}, after="nowhere")
 
 
 @pytest.mark.parametrize(

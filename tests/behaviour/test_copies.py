@@ -115,24 +115,6 @@ async def test_changing_what_was_read_changes_nothing(
     assert only(await read(store)) in stored
 
 
-async def test_two_reads_of_a_long_message_share_nothing(chat: MessageStore) -> None:
-    stored = full_message(text="long " * 2000, metadata=NESTED, is_flagged=False)
-    await chat.store_message(stored)
-
-    spoil_message(only(await chat.get_messages_by_ids(["m1"])))
-
-    assert await chat.get_message_by_id("m1") == stored
-
-
-async def test_a_message_asked_for_twice_is_two_copies(chat: MessageStore) -> None:
-    await chat.store_message(plain_message())
-
-    one, other = await chat.get_messages_by_ids(["m1", "m1"])
-    spoil_message(one)
-
-    assert other == plain_message()
-
-
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 async def test_changing_what_was_stored_changes_nothing(
     chat: MessageStore, write: Callable[..., Any]
@@ -148,17 +130,6 @@ async def test_changing_what_was_stored_changes_nothing(
     spoil_trace(traced)
 
     assert [only(await READS[name](chat)) for name in ONE_OF_EACH] == stored
-
-
-async def test_a_record_that_was_changed_counts_once_it_is_stored(chat: MessageStore) -> None:
-    await chat.store_message(plain_message())
-    found = await chat.get_message_by_id("m1")
-    assert found is not None
-    spoil_message(found)
-
-    await chat.store_message(found)
-
-    assert await chat.get_message_by_id("m1") == found
 
 
 async def test_storing_does_not_change_its_arguments(chat: MessageStore) -> None:

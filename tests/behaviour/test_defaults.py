@@ -36,10 +36,6 @@ async def test_a_conversation_needs_its_user_and_its_agent_alone(store: MessageS
     assert len(short.id) == 36
 
 
-async def test_a_conversation_was_last_updated_when_it_was_created() -> None:
-    assert Conversation(user_id="u1", agent_id="a1", created_at=5).last_updated_at == 5
-
-
 async def test_a_message_needs_no_id_and_no_time(chat: MessageStore) -> None:
     before = time.time_ns() // 1_000_000
     short = [short_message() for _ in range(20)]

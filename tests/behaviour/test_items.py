@@ -15,9 +15,7 @@ from jazzmine.core.long_term_memory import (
     MemoryItem,
     PutItem,
 )
-from jazzmine.errors import ConflictError
 from tests.behaviour.apis import Api
-from tests.behaviour.backends import Backend, Config
 from tests.behaviour.edge_values import KEYS, TEXTS, VALUES
 
 before_hooks = pytest.mark.before_hooks
@@ -80,55 +78,6 @@ async def test_any_key_of_a_value_is_stored_and_found_by(items: LongTermMemorySt
         stored = await items.put(fact(key=f"k{key}", value={key: 1}))
 
         assert await items.list_items(where={key: 1.0}) == [stored]
-
-
-async def test_two_stores_give_no_revision_twice(
-    api: Api, item_backend: Backend, item_config: Config, items: LongTermMemoryStore
-) -> None:
-    if not item_backend.shared:
-        return
-    async with await api.LongTermMemoryStore.initialize(item_config) as other:
-        first = await items.put(fact())
-        await other.delete(FACTS, "tea")
-        second = await other.put(fact())
-        third = await items.put(fact(), expected_revision=second.revision)
-
-    assert first.revision < second.revision < third.revision
-    assert await items.get(FACTS, "tea") == third
-
-
-# Compare and set
-
-
-async def test_of_writes_at_once_that_expect_one_revision_one_is_done(
-    api: Api,
-    items: LongTermMemoryStore,
-) -> None:
-    expected = None
-    for _ in range(4):
-        writes = [
-            partial(items.put, fact(value={"n": n}), expected_revision=expected) for n in range(6)
-        ]
-        results = await api.settle(*writes)
-        done = [one for one in results if isinstance(one, MemoryItem)]
-        refused = [one for one in results if isinstance(one, ConflictError)]
-        assert (len(done), len(refused)) == (1, 5), results
-        assert await items.get(FACTS, "tea") == done[0]
-        expected = done[0].revision
-
-
-@pytest.mark.smoke
-async def test_writes_at_once_to_one_key_have_revisions_of_their_own(
-    api: Api,
-    items: LongTermMemoryStore,
-) -> None:
-    results = await api.settle(*[partial(items.put, fact(value={"n": n})) for n in range(12)])
-
-    revisions = [one.revision for one in results if isinstance(one, MemoryItem)]
-    assert len(set(revisions)) == 12, results
-    found = await items.get(FACTS, "tea")
-    assert found is not None
-    assert found.revision == max(revisions)
 
 
 # Several changes

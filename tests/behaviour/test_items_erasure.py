@@ -51,14 +51,6 @@ async def test_the_items_of_a_guest_become_the_account_s(items: LongTermMemorySt
     assert await items.erase_user("ann") == 1
 
 
-async def test_an_item_that_was_given_to_another_user_stays(items: LongTermMemoryStore) -> None:
-    await items.put(item("a", "ann"))
-    given = await items.put(item("a", "bob"))
-
-    assert await items.erase_user("ann") == 0
-    assert await items.list_items() == [given]
-
-
 @pytest.mark.smoke
 async def test_expired_items_are_pruned(items: LongTermMemoryStore) -> None:
     later = time.time_ns() // 1_000_000 + 3_600_000

@@ -50,25 +50,6 @@ async def test_items_are_listed_by_the_parts_of_their_namespaces_and_their_keys(
     assert [(item.namespace, item.key) for item in found] == sorted(places)
 
 
-async def test_items_are_listed_by_user_and_by_message(items: LongTermMemoryStore) -> None:
-    for key, user, message in (("a", "ann", "m1"), ("b", "ann", None), ("c", None, "m1")):
-        await items.put(
-            MemoryItem(
-                namespace=("n", key), key=key, value={}, user_id=user, source_message_id=message
-            )
-        )
-
-    async def keys(*prefix: str, **conditions: Any) -> str:
-        return "".join(item.key for item in await items.list_items(prefix, **conditions))
-
-    assert await keys(user_id="ann") == "ab"
-    assert await keys(source_message_id="m1") == "ac"
-    assert await keys(source_message_id="m1", user_id="ann") == "a"
-    assert await keys("n", "b", user_id="ann") == "b"
-    assert await keys(user_id="an") == ""
-    assert await keys(user_id="ann", order="updated", limit=1) == "b"
-
-
 @pytest.mark.each_value
 @pytest.mark.parametrize(
     ("stored", "wanted", "is_found"),
@@ -165,14 +146,6 @@ async def test_namespaces_are_cut_off_and_returned_once(
     ):
         pages += page
     assert pages == expected
-
-
-async def test_a_page_of_namespaces_begins_within_its_prefix(items: LongTermMemoryStore) -> None:
-    await put(items, [(names, "k") for names in NAMESPACES])
-
-    assert await items.list_namespaces(("a",), after=("a", "b")) == [("a", "b", "c"), ("a", "ba")]
-    assert await items.list_namespaces(("ab",), after=("a", "b")) == [("ab",), ("ab", "b")]
-    assert await items.list_namespaces(("a",), after=("b",)) == []
 
 
 @pytest.mark.smoke

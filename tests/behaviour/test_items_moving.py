@@ -77,30 +77,6 @@ async def test_a_later_revision_is_higher_than_those_restored(
     assert 10**9 < changed.revision < other.revision
 
 
-async def test_a_lower_revision_does_not_lower_the_next_one(
-    api: Api, items: LongTermMemoryStore
-) -> None:
-    newest = await items.put(MemoryItem(namespace=("n",), key="a", value={}))
-    for revision in (1, 2):
-        await transfer(api).restore_items(
-            items, [StoredItem(namespace=("n",), key="a", value={}, revision=revision)]
-        )
-
-    changed = await items.put(MemoryItem(namespace=("n",), key="a", value={}))
-
-    assert changed.revision > newest.revision
-
-
-async def test_the_first_revision_of_all_is_not_given_again(
-    api: Api, items: LongTermMemoryStore
-) -> None:
-    await transfer(api).restore_items(
-        items, [StoredItem(namespace=("n",), key="a", value={}, revision=1)]
-    )
-
-    assert (await items.put(MemoryItem(namespace=("n",), key="a", value={}))).revision > 1
-
-
 async def test_those_that_expire_while_they_are_moved_are_moved(
     api: Api, items: LongTermMemoryStore
 ) -> None:

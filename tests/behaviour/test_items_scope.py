@@ -124,47 +124,6 @@ async def test_items_of_others_are_as_if_they_were_not_stored(
         assert await keys(entangled) == before, name
 
 
-async def test_lists_are_of_the_users_items(entangled: LongTermMemoryStore) -> None:
-    own = entangled.scoped(user_id="ann")
-
-    assert [one.key for one in await own.list_items()] == ["a"]
-    assert [one.key for one in await own.list_items(order="updated", user_id="ann")] == ["a"]
-    assert await own.list_namespaces() == [("facts",)]
-    assert [one.item.key for one in await own.search_items("tea")] == ["a"]
-    assert (await own.get_many([(("facts",), "b"), (("facts",), "a")]))[0] is None
-
-
-async def test_an_item_of_others_keeps_its_place(entangled: LongTermMemoryStore) -> None:
-    own, before = entangled.scoped(user_id="ann"), await keys(entangled)
-
-    for key in OTHERS:
-        for expected in ({}, {"expected_revision": None}):
-            with pytest.raises(IntegrityError) as caught:
-                await own.put(item(key), **expected)
-            assert "bob" not in str(caught.value)
-        with pytest.raises(IntegrityError):
-            await own.apply([PutItem(item("c")), PutItem(item(key))])
-
-    assert await keys(entangled) == before
-
-
-@pytest.mark.smoke
-async def test_what_is_the_users_is_changed(entangled: LongTermMemoryStore) -> None:
-    own = entangled.scoped(user_id="ann")
-
-    first = await own.put(item("a", None, value={"n": 1}))
-    second = await own.put(item("c"), expected_revision=None)
-    instead = await own.put(item("b2"))  # what has expired is not there
-
-    assert first.user_id == "ann"
-    assert await own.get(("facts",), "a") == first
-    assert await entangled.get(("facts",), "b2") == instead
-    with pytest.raises(ConflictError):
-        await own.put(item("c"), expected_revision=None)
-    assert await own.delete(("facts",), "c", expected_revision=second.revision)
-    assert [one.key for one in await own.list_items()] == ["a", "b2"]
-
-
 async def test_another_user_as_an_argument_is_refused(entangled: LongTermMemoryStore) -> None:
     own, before = entangled.scoped(user_id="ann"), await keys(entangled)
     calls: list[Callable[[], Any]] = [
@@ -180,15 +139,6 @@ async def test_another_user_as_an_argument_is_refused(entangled: LongTermMemoryS
     with pytest.raises(ScopeError):
         own.scoped(user_id="bob")
     assert await keys(entangled) == before
-
-
-async def test_only_the_users_items_are_pruned_and_erased(entangled: LongTermMemoryStore) -> None:
-    own = entangled.scoped(user_id="ann")
-
-    assert await own.prune_expired() == 1
-    assert await own.erase_user("ann") == 1
-    assert [one.key for one in await entangled.list_items()] == ["b", "n", "k"]
-    assert await entangled.prune_expired() == 1
 
 
 class ScopedItemMachine(ItemMachine):

@@ -45,15 +45,6 @@ async def test_items_with_a_word_of_the_query_are_found(items: LongTermMemorySto
     assert await keys(items, "?!") == await keys(items, "") == []
 
 
-async def test_a_rarer_word_counts_more(items: LongTermMemoryStore) -> None:
-    await store_texts(items)
-
-    found = await items.search_items("green tea")
-
-    assert [one.item.key for one in found] == ["tea", "teas"]
-    assert found[0].score > found[1].score > 0
-
-
 async def test_a_search_keeps_to_its_prefix_condition_and_limit(
     items: LongTermMemoryStore,
 ) -> None:
@@ -64,16 +55,6 @@ async def test_a_search_keeps_to_its_prefix_condition_and_limit(
     assert await keys(items, "tea", where={"n": 1.0}) == ["x"]
     assert len(await keys(items, "tea", limit=2)) == 2
     assert await keys(items, "tea", limit=0) == []
-
-
-async def test_a_search_hands_out_whole_items(items: LongTermMemoryStore) -> None:
-    stored = await items.put(
-        MemoryItem(namespace=("a",), key="k", value={"t": "tea"}, data=b"\0", user_id="ann")
-    )
-
-    [found] = await items.search_items("tea")
-
-    assert found.item == stored
 
 
 DIRECTIONS = {"drink": (0.0, 1.0), "tea": (0.1, 0.9), "river": (1.0, 0.0)}

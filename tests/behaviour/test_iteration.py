@@ -8,22 +8,9 @@ from typing import Any
 import pytest
 
 from jazzmine.core.message_store import MessageStore
-from jazzmine.deadline import CALL_BEGAN
 from tests.behaviour.apis import Api, take
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import NOW, conversation, ids, message, messages
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("batch_size", [1, 2, 3, 4, 500])
-async def test_iteration_yields_the_listing(chat: MessageStore, batch_size: int) -> None:
-    await chat.store_messages(messages("m2", "m3", "m4"))
-    await chat.store_message(message("m1", timestamp=NOW - 1))
-
-    found = [m.id async for m in chat.iter_messages("c1", batch_size=batch_size)]
-
-    assert found == ["m1", "m2", "m3", "m4"]
-
 
 CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "added": (
@@ -84,43 +71,3 @@ async def test_iteration_ends_when_the_conversation_is_deleted_meanwhile(
 
     rest = [m async for m in iterator]
     assert len(rest) <= 1
-
-
-async def test_two_iterations_of_one_conversation_do_not_disturb_each_other(
-    chat: MessageStore,
-) -> None:
-    await chat.store_messages(messages("m1", "m2", "m3"))
-    one = chat.iter_messages("c1", batch_size=1)
-    other = chat.iter_messages("c1", batch_size=2)
-
-    begun = [*await take(one, 2), *await take(other, 1)]
-    rest = [[m.id async for m in other], [m.id async for m in one]]
-
-    assert ids(begun) == ["m1", "m2", "m1"]
-    assert rest == [["m2", "m3"], ["m3"]]
-
-
-@pytest.mark.smoke
-async def test_a_store_is_usable_while_and_after_an_iteration_is_left(chat: MessageStore) -> None:
-    await chat.store_messages(messages("m1", "m2", "m3"))
-    iterator = chat.iter_messages("c1", batch_size=1)
-    await take(iterator, 1)
-
-    await chat.store_message(message("m4"))
-    del iterator
-
-    assert ids(await chat.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m3", "m4"]
-
-
-@pytest.mark.smoke
-async def test_an_iteration_has_its_time_after_a_call_that_was_interrupted(
-    chat: MessageStore,
-) -> None:
-    await chat.store_message(message("m1"))
-    # An interrupt (Ctrl-C) in its last lines leaves when the call began.
-    began = CALL_BEGAN.set(-1e6)
-    try:
-        found = [one.id async for one in chat.iter_messages("c1")]
-    finally:
-        CALL_BEGAN.reset(began)
-    assert found == ["m1"]

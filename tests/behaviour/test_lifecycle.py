@@ -62,41 +62,12 @@ async def test_a_closed_store_refuses_to_iterate(store: MessageStore) -> None:
         store.iter_messages("c1")
 
 
-async def test_a_closed_store_refuses_to_be_entered(store: MessageStore) -> None:
-    await store.close()
-
-    with pytest.raises(StoreClosedError):
-        await store.__aenter__()
-
-
-async def test_a_closed_store_raises_a_runtime_error(store: MessageStore) -> None:
-    await store.close()
-
-    with pytest.raises(RuntimeError, match="initialize"):
-        await store.ping()
-
-
 async def test_a_store_is_closed_at_the_end_of_its_block(api: Api, config: Config) -> None:
     async with await api.MessageStore.initialize(config) as store:
         await store.ping()
 
     with pytest.raises(StoreClosedError):
         await store.ping()
-
-
-async def test_a_store_is_closed_when_its_block_raises(api: Api, config: Config) -> None:
-    store = await api.MessageStore.initialize(config)
-
-    with pytest.raises(LookupError, match="out"):
-        await fail_inside(store)
-
-    with pytest.raises(StoreClosedError):
-        await store.ping()
-
-
-async def fail_inside(store: MessageStore) -> None:
-    async with store:
-        raise LookupError("out")
 
 
 @pytest.mark.parametrize("seconds", [100_000.0, 1e308])
@@ -112,18 +83,6 @@ async def test_a_time_limit_of_any_length_is_accepted(
         assert len(await store.append_messages("c1", [message("m1")])) == 1
 
 
-async def test_entering_a_store_returns_the_store(api: Api, config: Config) -> None:
-    store = await api.MessageStore.initialize(config)
-
-    async with store as entered:
-        assert entered is store
-
-
-async def test_a_store_may_be_closed_within_its_block(api: Api, config: Config) -> None:
-    async with await api.MessageStore.initialize(config) as store:
-        await store.close()
-
-
 @pytest.mark.smoke
 async def test_closing_one_store_leaves_another_on_the_same_data_open(
     api: Api, chat: MessageStore, config: Config
@@ -137,11 +96,6 @@ async def test_closing_one_store_leaves_another_on_the_same_data_open(
 
 
 # Opening
-
-
-@pytest.mark.smoke
-async def test_an_open_store_answers_a_ping(store: MessageStore) -> None:
-    await store.ping()
 
 
 @pytest.mark.smoke

@@ -57,16 +57,6 @@ async def test_an_append_comes_after_an_unreadable_message(dirty: MessageStore) 
     assert ids(await dirty.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m4"]
 
 
-async def test_an_unreadable_message_is_rewound_and_counted(dirty: MessageStore) -> None:
-    assert await dirty.rewind_conversation("c1", after="m1") == 2
-    assert await dirty.rewind_conversation("c1", after=None) == 2
-
-
-async def test_a_window_leaves_out_what_cannot_be_read(dirty: MessageStore) -> None:
-    assert ids(await dirty.get_context_window("c1", max_tokens=100)) == ["m1", "m2"]
-    assert ids(await dirty.get_immediate_context("c1", 1)) == ["m2"]
-
-
 async def test_an_unreadable_message_of_a_user_is_erased(
     config: Config, dirty: MessageStore
 ) -> None:

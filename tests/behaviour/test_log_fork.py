@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine import ConflictError, NotFoundError, TraceFilter
+from jazzmine import TraceFilter
 from jazzmine.core.message_store import Message, MessageStore
 from tests.behaviour.samples import (
     NOW,
@@ -13,7 +13,6 @@ from tests.behaviour.samples import (
     full_trace,
     message,
     messages,
-    trace,
 )
 
 
@@ -57,51 +56,6 @@ async def test_traces_are_copied_under_new_ids(chat: MessageStore) -> None:
     assert await chat.get_turn_trace_by_message_id(new_ids["m2"]) == found[1]
     assert len(await chat.find_turn_traces(TraceFilter(conversation_id="c2"))) == 2
     assert len(await chat.find_turn_traces(TraceFilter())) == 5
-
-
-async def test_a_conversation_is_copied_as_often_as_one_likes(chat: MessageStore) -> None:
-    await chat.append_messages("c1", messages("m1"))
-
-    first = await chat.fork_conversation("c1", conversation("c2"))
-    second = await chat.fork_conversation("c1", conversation("c3"))
-    third = await chat.fork_conversation("c2", conversation("c4"))
-
-    assert len({"m1", first["m1"], second["m1"], third[first["m1"]]}) == 4
-
-
-@pytest.mark.parametrize("target", ["c1", "c2"])
-async def test_a_stored_conversation_is_not_replaced(chat: MessageStore, target: str) -> None:
-    await chat.store_conversation(conversation("c2"))
-    await chat.store_messages([message("m1"), message("m2", conversation_id="c2")])
-    await chat.store_turn_trace(trace("m1"))
-
-    with pytest.raises(ConflictError, match=target):
-        await chat.fork_conversation("c1", conversation(target, title="Copy"))
-
-    assert await chat.get_conversation_by_id("c1") == conversation("c1")
-    assert await chat.get_conversation_by_id("c2") == conversation("c2")
-    assert await chat.get_messages_by_user_id("u1") == [
-        message("m1"),
-        message("m2", conversation_id="c2"),
-    ]
-    assert await chat.find_turn_traces(TraceFilter()) == [trace("m1")]
-
-
-@pytest.mark.parametrize(
-    ("source", "until"),
-    [("nowhere", None), ("nowhere", "m1"), ("c1", "lost"), ("c1", "m2"), ("c2", "m1")],
-)
-async def test_what_is_not_there_cannot_be_copied(
-    chat: MessageStore, source: str, until: str | None
-) -> None:
-    await chat.store_conversation(conversation("c2"))
-    await chat.store_messages([message("m1"), message("m2", conversation_id="c2")])
-
-    with pytest.raises(NotFoundError):
-        await chat.fork_conversation(source, conversation("c3"), until=until)
-
-    assert await chat.get_conversation_by_id("c3") is None
-    assert len(await chat.get_messages_by_user_id("u1")) == 2
 
 
 async def test_strange_ids_and_texts_are_copied(chat: MessageStore) -> None:

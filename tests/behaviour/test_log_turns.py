@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from jazzmine import ConflictError, IntegrityError
+from jazzmine import ConflictError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api
-from tests.behaviour.samples import NOW, ids, message, messages, trace
+from tests.behaviour.samples import ids, message, messages, trace
 
 
 async def stored(store: MessageStore) -> list[str]:
     return ids(await store.get_messages_by_conversation_id("c1"))
-
-
-async def test_the_trace_of_another_message_is_refused(chat: MessageStore) -> None:
-    await chat.store_message(message("m0"))
-
-    with pytest.raises(ValueError, match="m0"):
-        await chat.append_messages("c1", [message("m1")], trace=trace("m0"))
-
-    assert await stored(chat) == ["m0"]
-
-
-async def test_a_turn_whose_trace_belongs_to_another_message_is_not_appended(
-    chat: MessageStore,
-) -> None:
-    await chat.append_messages("c1", [message("m1")], trace=trace("m1", id="t1"))
-
-    with pytest.raises(IntegrityError, match="t1"):
-        await chat.append_messages("c1", [message("m2")], trace=trace("m2", id="t1"))
-
-    assert await stored(chat) == ["m1"]
 
 
 @pytest.mark.smoke
@@ -48,15 +26,6 @@ async def test_an_answer_is_regenerated_in_one_step(chat: MessageStore) -> None:
     assert await stored(chat) == ["q1", "a2"]
     assert await chat.get_turn_trace_by_id("t1") is None
     assert await chat.get_turn_trace_by_id("t2") == trace("a2", id="t2")
-
-
-async def test_a_replacement_is_not_older_than_what_is_left(chat: MessageStore) -> None:
-    await chat.store_messages([message("m1", timestamp=NOW + 5), message("m2", timestamp=NOW + 9)])
-
-    (appended,) = await chat.append_messages("c1", [message("m3")], replace_after="m1")
-
-    assert appended.timestamp == NOW + 5
-    assert await chat.get_message_by_id("m3") == appended
 
 
 @pytest.mark.smoke
@@ -80,9 +49,3 @@ async def test_of_regenerations_at_once_one_takes_place(api: Api, chat: MessageS
     ]
     assert len(done) == 1
     assert await stored(chat) == ["q1", *done]
-
-
-@pytest.mark.parametrize("wrong", [5, {"$ne": "m1"}, ["m1"]], ids=repr)
-async def test_replace_after_is_an_id(chat: MessageStore, wrong: Any) -> None:
-    with pytest.raises(TypeError, match="replace_after"):
-        await chat.append_messages("c1", [message()], replace_after=wrong)

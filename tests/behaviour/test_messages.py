@@ -15,7 +15,6 @@ from tests.behaviour.samples import (
     full_message,
     ids,
     message,
-    messages,
 )
 
 each_write = pytest.mark.parametrize("write", ["store_message", "update_message"])
@@ -51,54 +50,6 @@ async def test_every_role_is_read_back(chat: MessageStore, role: MessageRole) ->
     assert found.role is role
 
 
-async def test_a_message_asked_for_twice_is_found_twice(chat: MessageStore) -> None:
-    await chat.store_messages(messages("m1", "m2"))
-
-    found = await chat.get_messages_by_ids(["m1", "m2", "m1"])
-
-    assert ids(found) == ["m1", "m2", "m1"]
-
-
-async def test_ids_may_come_from_any_iterable(chat: MessageStore) -> None:
-    await chat.store_messages(messages("m1", "m2"))
-
-    found = await chat.get_messages_by_ids(name for name in ("m2", "m1"))
-
-    assert ids(found) == ["m2", "m1"]
-
-
-async def test_messages_to_store_may_come_from_any_iterable(chat: MessageStore) -> None:
-    await chat.store_messages(message(name) for name in ("m1", "m2"))
-
-    assert ids(await chat.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
-
-
-async def test_storing_no_messages_does_nothing(chat: MessageStore) -> None:
-    await chat.store_messages([])
-    await chat.store_messages(iter(()))
-
-    assert await chat.get_messages_by_conversation_id("c1") == []
-
-
-async def test_if_one_of_several_values_is_no_message_none_is_stored(chat: MessageStore) -> None:
-    some = [message("m1"), message("m2").model_dump()]
-
-    with pytest.raises(TypeError, match="expected a Message, got a dict"):
-        await chat.store_messages(some)  # type: ignore[arg-type]
-
-    assert await chat.get_messages_by_conversation_id("c1") == []
-
-
-async def test_messages_from_an_iterable_that_raises_are_not_stored(chat: MessageStore) -> None:
-    def broken() -> Message:
-        raise LookupError("no more")
-
-    with pytest.raises(LookupError, match="no more"):
-        await chat.store_messages(make() for make in (message, broken))
-
-    assert await chat.get_messages_by_conversation_id("c1") == []
-
-
 async def test_many_messages_are_stored_and_found_at_once(chat: MessageStore) -> None:
     many = [message(f"m{number:04}", timestamp=NOW + number) for number in range(1200)]
 
@@ -132,6 +83,3 @@ async def test_a_message_never_moves_to_another_conversation(
     assert await chat.get_message_by_id("m2") is None
     assert await chat.get_message_by_id("m1") == message()
     assert await chat.get_messages_by_conversation_id("c2") == []
-
-
-# Deletion

@@ -136,17 +136,6 @@ async def test_ids_that_look_alike_are_different_ids(store: MessageStore) -> Non
     assert found == [[name] for name in alike]
 
 
-async def test_a_record_that_was_read_can_be_stored_and_read_again(chat: MessageStore) -> None:
-    await chat.store_turn(messages=[full_message()], trace=full_trace())
-    before = await chat.get_message_by_id("m1"), await chat.get_turn_trace_by_message_id("m1")
-    assert before[0] is not None
-
-    await chat.store_turn(messages=[before[0]], trace=before[1])
-
-    after = await chat.get_message_by_id("m1"), await chat.get_turn_trace_by_message_id("m1")
-    assert after == before == (full_message(), full_trace())
-
-
 # Nested values and numbers
 
 

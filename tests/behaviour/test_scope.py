@@ -13,7 +13,6 @@ from hypothesis.stateful import run_state_machine_as_test
 from jazzmine import (
     IntegrityError,
     JazzmineError,
-    NotFoundError,
     ScopeError,
     StoreClosedError,
     TraceFilter,
@@ -184,15 +183,6 @@ async def test_an_id_of_others_cannot_be_stored(entangled: MessageStore, own: Me
     assert await everything(entangled) == before
 
 
-async def test_a_message_that_would_move_is_named(own: MessageStore) -> None:
-    await own.store_conversation(conversation("c9"))
-    moved = message("m1", conversation_id="c9")
-
-    for given in ([message("a", conversation_id="c9"), moved], [moved]):
-        with pytest.raises(IntegrityError, match="'m1'"):
-            await own.store_messages(given)
-
-
 @pytest.mark.smoke
 async def test_what_is_the_users_is_changed(entangled: MessageStore, own: MessageStore) -> None:
     await own.store_turn(
@@ -218,42 +208,6 @@ async def test_what_is_the_users_is_changed(entangled: MessageStore, own: Messag
     assert len(await entangled.get_messages_by_conversation_id("c4")) == 2
     assert await own.delete_conversation("c1")
     assert ids(await entangled.get_messages_by_conversation_id("c2")) == ["m3", "m4"]
-
-
-async def test_an_erasure_leaves_what_is_in_the_conversations_of_others(
-    entangled: MessageStore, own: MessageStore
-) -> None:
-    erased = await own.erase_user("u1")
-
-    assert (erased.conversations, erased.messages, erased.traces) == (1, 2, 1)
-    assert ids(await entangled.get_conversations()) == ["c2"]
-    assert ids(await entangled.get_messages_by_conversation_id("c2")) == ["m3", "m4"]
-    assert len(await entangled.find_turn_traces(TraceFilter())) == 2
-
-
-async def test_pruning_leaves_the_conversations_of_others(
-    entangled: MessageStore, own: MessageStore
-) -> None:
-    assert await own.prune_conversations(before=2**53) == 1
-
-    assert ids(await entangled.get_conversations()) == ["c2"]
-
-
-async def test_a_search_finds_what_is_in_the_users_conversations(searched: MessageStore) -> None:
-    for record in CONVERSATIONS:
-        await searched.store_conversation(record)
-    await searched.store_messages([*MESSAGES, message("m5", original_content="tea")])
-    own = searched.scoped(user_id="u1")
-
-    assert [found.message.id for found in await own.search_messages("tea", limit=1)] == ["m5"]
-    assert [one.message.id for one in await own.search_messages("tea", order="newest")] == ["m5"]
-    assert await own.search_messages("secret") == []
-    assert await own.search_messages("tea", conversation_id="c2") == []
-    for unseen in ("m3", "m9"):
-        with pytest.raises(NotFoundError):
-            await own.search_messages("tea", order="newest", after=unseen)
-    with pytest.raises(ScopeError):
-        await own.search_messages("tea", user_id=STRANGER)
 
 
 async def test_a_scope_costs_nothing_and_closes_nothing(entangled: MessageStore) -> None:

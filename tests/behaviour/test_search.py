@@ -10,7 +10,6 @@ import pytest
 from jazzmine import ConfigurationError, NotFoundError
 from jazzmine.backends.sqlite import search
 from jazzmine.core.message_store import Conversation, Message, MessageRole, MessageStore
-from jazzmine.search.query import FoundPage
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, message
@@ -94,53 +93,6 @@ async def test_a_limit_of_0_finds_nothing_and_checks_after(searched: MessageStor
         await searched.search_messages("refund", limit=-1)
 
 
-async def test_a_phrase_that_few_have_is_looked_for_in_pages_that_grow(
-    searched: MessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await searched.store_conversation(conversation("c1"))
-    texts = ["a refund", *["refund a"] * 60]
-    await searched.store_messages(
-        [message(f"m{n}", original_content=text, timestamp=n) for n, text in enumerate(texts)]
-    )
-    sizes: list[int] = []
-    list_found = searched.backend.list_found
-
-    async def counted(page: FoundPage) -> Any:
-        sizes.append(page.limit)
-        return await list_found(page)
-
-    monkeypatch.setattr(searched.backend, "list_found", counted)
-
-    assert await ids(searched, '"a refund"', order="newest", limit=1) == ["m0"]
-    assert sizes == [1, 2, 4, 8, 16, 32]
-
-
-async def test_the_beginning_of_a_word_is_that_of_a_word_of_the_text(
-    searched: MessageStore,
-) -> None:
-    await store_texts(searched)
-    scoped = searched.scoped(user_id="u1")
-
-    for letter in "ucvr":
-        assert await ids(searched, f"tuesday -{letter}*") == (["m3"] if letter != "r" else [])
-    assert await ids(searched, "u*") == await ids(scoped, "v*") == []
-    assert await ids(searched, "c*", conversation_id="c1") == ["m4"]
-
-
-async def test_a_search_keeps_to_its_scope(searched: MessageStore) -> None:
-    await store_texts(searched)
-    await searched.store_conversation(conversation("c2", user_id="u2", agent_id="a2"))
-    other = message("n1", conversation_id="c2", user_id="u2", original_content="refund")
-    await searched.store_message(other.model_copy(update={"role": MessageRole.TOOL}))
-
-    assert await ids(searched, "refund", user_id="u2") == ["n1"]
-    assert await ids(searched, "refund", conversation_id="c2") == ["n1"]
-    assert await ids(searched, "refund", agent_id="a2") == ["n1"]
-    assert await ids(searched, "refund", roles=["tool"]) == ["n1"]
-    assert await ids(searched, "refund", roles=[]) == []
-    assert await ids(searched, "refund", since=1, until=2) == ["m2"]
-
-
 async def test_a_word_that_half_of_many_messages_have_finds_nothing_beside_rarer_ones(
     searched: MessageStore,
 ) -> None:
@@ -155,19 +107,6 @@ async def test_a_word_that_half_of_many_messages_have_finds_nothing_beside_rarer
     assert len(await ids(searched, "the", limit=200)) == 51
     assert len(await ids(searched, "the end", limit=200)) == 50 + 1
     assert await ids(searched, "the rare") == ["rare"]
-
-
-async def test_what_is_deleted_or_changed_is_not_found(searched: MessageStore) -> None:
-    await store_texts(searched)
-
-    await searched.delete_message("m1")
-    await searched.flag_message("m2")
-    await searched.update_message(message("m3", original_content="nothing"))
-
-    assert await ids(searched, "refund") == ["m2"]
-    assert await ids(searched, "nothing") == ["m3"]
-    await searched.delete_conversation("c1")
-    assert await ids(searched, "refund nothing") == []
 
 
 async def test_a_store_without_an_index_says_how_to_add_it(store: MessageStore) -> None:

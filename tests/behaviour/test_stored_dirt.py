@@ -94,12 +94,6 @@ async def test_pages_are_full_in_spite_of_records_that_cannot_be_read(
 
 
 @pytest.mark.usefixtures("unreadable")
-@pytest.mark.parametrize("n", [1, 2, 3, 9])
-async def test_a_context_has_as_many_messages_as_can_be_read(store: MessageStore, n: int) -> None:
-    assert ids(await store.get_immediate_context("c1", n)) == ["m2", "m5"][-n:]
-
-
-@pytest.mark.usefixtures("unreadable")
 async def test_a_record_that_cannot_be_read_raises_an_error_that_says_what_to_do(
     store: MessageStore,
 ) -> None:

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from jazzmine.core.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import (
-    NOW,
     llm_call,
+    messages,
     tool_trace,
     trace,
 )
@@ -21,22 +21,6 @@ async def found(store: MessageStore, **conditions: Any) -> list[str]:
     """Return the ids of the messages whose traces match a filter."""
     traces = await store.find_turn_traces(TraceFilter(**conditions))
     return [one.message_id for one in traces]
-
-
-async def test_traces_are_found_newest_first_and_of_equals_the_latest_stored(
-    chat: MessageStore,
-) -> None:
-    await store_traces(
-        chat,
-        trace("m1", started_at_ms=NOW - 1),
-        trace("m3"),
-        trace("m2"),
-        trace("m4", started_at_ms=NOW + 1),
-    )
-
-    await chat.store_turn_trace(trace("m3", detected_intent="changed"))
-
-    assert await found(chat) == ["m4", "m2", "m3", "m1"]
 
 
 # What differs in the traces of "m1", "m2" and so on, and which of them a filter finds.
@@ -198,15 +182,6 @@ async def test_a_trace_is_not_found_by_a_value_that_is_another_in_json(
     assert await found(chat, tool={"final_data": asked}) == []
 
 
-async def test_a_condition_on_a_list_of_records_compares_all_of_it(chat: MessageStore) -> None:
-    calls = [{"url": "http://a", "status": 200}, {"url": "http://b", "status": 500}]
-    await store_traces(chat, trace("m1", tool_traces=[tool_trace(api_calls=calls)]))
-
-    assert await found(chat, tool={"api_calls": calls}) == ["m1"]
-    assert await found(chat, tool={"api_calls": calls[:1]}) == []
-    assert await found(chat, tool={"api_calls": [{"status": 200}, {"status": 500}]}) == []
-
-
 @pytest.mark.parametrize("condition", ["tool", "llm_call"])
 async def test_a_condition_on_a_field_that_does_not_exist_is_refused(condition: str) -> None:
     with pytest.raises(ValidationError, match=f"(?s){condition}.*no field 'sandbax'"):
@@ -228,3 +203,12 @@ async def test_something_else_than_a_filter_is_refused(store: MessageStore, wher
         await store.find_turn_traces(where)
     with pytest.raises(TypeError, match="expected a TraceFilter"):
         await store.summarize_usage(where, by="agent")
+
+
+async def test_a_hundred_traces_are_found_unless_more_are_asked_for(chat: MessageStore) -> None:
+    names = [f"m{number:03}" for number in range(101)]
+    await chat.store_messages(messages(*names))
+    await store_traces(chat, *(trace(name, started_at_ms=int(name[1:])) for name in names))
+
+    assert len(await chat.find_turn_traces(TraceFilter())) == 100
+    assert len(await chat.find_turn_traces(TraceFilter(), limit=101)) == 101

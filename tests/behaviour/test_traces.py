@@ -4,32 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-import pytest
-
 from jazzmine import EmissionRecord
 from jazzmine.core.message_store import MessageStore, TurnTrace
 from tests.behaviour.samples import (
-    NOW,
-    full_trace,
     ids,
-    message,
     messages,
     trace,
 )
 from tests.behaviour.writes import store_traces
-
-
-@pytest.mark.smoke
-async def test_a_stored_trace_is_read_back_with_every_field(chat: MessageStore) -> None:
-    await chat.store_message(message())
-    stored = full_trace()
-
-    await chat.store_turn_trace(stored)
-
-    assert await chat.get_turn_trace_by_id("trace-of-m1") == stored
-    assert await chat.get_turn_trace_by_message_id("m1") == stored
-    assert await chat.get_turn_traces_by_conversation_id("c1") == [stored]
-    assert await chat.get_turn_traces_by_agent_id("a1") == [stored]
 
 
 async def test_the_ids_that_records_get_by_themselves_are_kept(chat: MessageStore) -> None:
@@ -61,19 +43,6 @@ async def test_a_moment_is_read_back_to_the_microsecond_in_utc(chat: MessageStor
     moments = [record.timestamp for record in found.emission_records]
     assert moments == [in_lisbon, naive.replace(tzinfo=UTC)]
     assert [moment.utcoffset() for moment in moments] == [timedelta(0), timedelta(0)]
-
-
-async def test_a_conversations_traces_are_listed_by_turn_number(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m3", turn_number=10, started_at_ms=NOW),
-        trace("m1", turn_number=-1, started_at_ms=NOW + 2),
-        trace("m2", turn_number=9, started_at_ms=NOW + 1),
-    )
-
-    found = await chat.get_turn_traces_by_conversation_id("c1")
-
-    assert [one.message_id for one in found] == ["m1", "m2", "m3"]
 
 
 async def test_an_agents_traces_are_a_hundred_unless_more_are_asked_for(

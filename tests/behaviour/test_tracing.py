@@ -11,7 +11,6 @@ from opentelemetry.trace import SpanKind, StatusCode
 from jazzmine import (
     IntegrityError,
     NotFoundError,
-    StoreClosedError,
     TraceFilter,
 )
 from jazzmine.core.message_store import MessageStore
@@ -20,7 +19,7 @@ from tests.behaviour.apis import Api
 from tests.behaviour.backends import Backend, Config
 from tests.behaviour.calls import CALLS, ITERATION
 from tests.behaviour.memory_samples import UPDATES, busy
-from tests.behaviour.samples import conversation, full_message, full_trace, message, messages
+from tests.behaviour.samples import conversation, full_message, full_trace, messages
 from tests.spans import Recorder, recorded
 
 SYSTEMS = {
@@ -135,14 +134,6 @@ async def test_opening_and_closing_are_spans(
     assert told(spans, backend) == ("jazzmine.close", set())
 
 
-async def test_opening_and_closing_a_working_memory_are_spans(
-    api: Api, memory_config: Config, memory_backend: Backend, spans: Recorder
-) -> None:
-    async with await api.WorkingMemoryStore.initialize(memory_config):
-        assert told(spans, memory_backend) == ("jazzmine.initialize", set())
-    assert told(spans, memory_backend) == ("jazzmine.close", set())
-
-
 async def test_a_span_says_how_many_records_were_stored(
     chat: MessageStore, spans: Recorder
 ) -> None:
@@ -181,26 +172,6 @@ async def test_a_span_says_how_many_records_were_returned_or_deleted(
 
     assert found == [2, 1, 0, 1, 0, 2]
     assert (erased["jazzmine.conversations"], erased["jazzmine.messages"]) == (1, 1)
-
-
-async def test_the_conversation_is_that_of_all_messages_or_not_told(
-    chat: MessageStore, spans: Recorder
-) -> None:
-    await chat.store_conversation(conversation("c2"))
-    spans.take()
-
-    await chat.store_messages(messages("m1", "m2"))
-    assert spans.attributes()["gen_ai.conversation.id"] == "c1"
-    await chat.store_messages([message("m1"), message("m3", conversation_id="c2")])
-    assert "gen_ai.conversation.id" not in spans.attributes()
-    await chat.find_turn_traces(TraceFilter(conversation_id="c2"))
-    assert spans.attributes()["gen_ai.conversation.id"] == "c2"
-
-
-async def test_messages_from_an_iterator_are_stored(chat: MessageStore, spans: Recorder) -> None:
-    await chat.store_messages(iter(messages("m1", "m2")))
-
-    assert [item.id for item in await chat.get_messages_by_ids(["m1", "m2"])] == ["m1", "m2"]
 
 
 async def test_a_span_says_the_class_of_an_error_and_not_its_text(
@@ -280,15 +251,3 @@ async def test_an_iteration_is_a_span_for_each_batch_without_the_code_of_its_cal
     assert [span.parent for span in found] == [None] * 5
     batches = [span for span in found if span.name == "jazzmine.iter_messages"]
     assert [(span.attributes or {})["jazzmine.messages"] for span in batches] == [2, 1]
-
-
-async def test_a_call_of_a_closed_store_is_a_span_with_its_error(
-    api: Api, config: Config, spans: Recorder
-) -> None:
-    store = await api.MessageStore.initialize(config)
-    await store.close()
-    spans.take()
-    with pytest.raises(StoreClosedError):
-        await store.ping()
-
-    assert spans.attributes()["error.type"] == "jazzmine.errors.StoreClosedError"

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from jazzmine import TurnRecorder
 from jazzmine.core.message_store import MessageStore, TraceFilter
-from tests.behaviour.samples import NOW, conversation, full_trace, ids, message
+from tests.behaviour.samples import conversation, full_trace, message
 
 
 async def everything(store: MessageStore) -> list[Any]:
@@ -21,19 +21,6 @@ async def everything(store: MessageStore) -> list[Any]:
         await store.get_turn_traces_by_agent_id("a1"),
         await store.get_turn_trace_by_message_id("m1"),
     ]
-
-
-@pytest.mark.smoke
-async def test_a_complete_turn_is_stored(store: MessageStore) -> None:
-    asked, answered = message("m1"), message("m2", timestamp=NOW + 1)
-
-    await store.store_turn(
-        conversation=conversation(), messages=[asked, answered], trace=full_trace("m2")
-    )
-
-    assert await store.get_conversation_by_id("c1") == conversation()
-    assert await store.get_messages_by_conversation_id("c1") == [asked, answered]
-    assert await store.get_turn_trace_by_message_id("m2") == full_trace("m2")
 
 
 async def test_a_recorded_turn_is_stored_as_it_was_recorded(chat: MessageStore) -> None:
@@ -50,17 +37,6 @@ async def test_a_recorded_turn_is_stored_as_it_was_recorded(chat: MessageStore) 
     assert await chat.get_messages_by_conversation_id("c1") == recorder.messages
     where = TraceFilter(tool={"tool_name": "find_order", "success": False})
     assert await chat.find_turn_traces(where) == [recorder.trace]
-
-
-async def test_the_messages_of_a_turn_may_come_from_any_iterable(chat: MessageStore) -> None:
-    await chat.store_turn(messages=(message(name) for name in ("m1", "m2")))
-
-    assert ids(await chat.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
-
-
-async def test_a_turn_is_given_by_names_alone(chat: MessageStore) -> None:
-    with pytest.raises(TypeError):
-        await chat.store_turn(conversation())  # type: ignore[call-arg]
 
 
 async def test_a_turn_with_a_trace_that_no_back_end_can_hold_stores_nothing(

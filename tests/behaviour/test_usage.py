@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jazzmine.core.message_store import MessageStore, TraceFilter, UsageSummary
-from tests.behaviour.samples import llm_call, message, trace
+from tests.behaviour.samples import llm_call, trace
 from tests.behaviour.writes import store_traces
 
 DAY = 86_400_000
@@ -75,34 +75,6 @@ async def test_the_figures_are_of_plain_types(chat: MessageStore) -> None:
     }
 
 
-@pytest.mark.each_value
-@pytest.mark.parametrize(
-    ("by", "field"),
-    [
-        ("agent", "agent_id"),
-        ("user", "user_id"),
-        ("conversation", "conversation_id"),
-        ("intent", "detected_intent"),
-    ],
-)
-async def test_turns_are_grouped_by_the_value_of_a_field(
-    chat: MessageStore, by: str, field: str
-) -> None:
-    await store_traces(
-        chat,
-        trace("m1", total_tokens=1, **{field: "one"}),
-        trace("m2", total_tokens=2, **{field: "other"}),
-        trace("m3", total_tokens=4, **{field: "one"}),
-    )
-
-    found = await usage(chat, by)
-
-    assert [(group.key, group.turns, group.total_tokens) for group in found] == [
-        ("one", 2, 5),
-        ("other", 1, 2),
-    ]
-
-
 async def test_turns_are_grouped_by_the_day_in_utc(chat: MessageStore) -> None:
     await store_traces(
         chat,
@@ -157,46 +129,6 @@ async def test_groups_with_most_tokens_come_first_and_equal_ones_by_key(
 
     in_order = ["z", "B", "a", "a b", "ab", "é", "\uffee", "\U0001f686", "0"]
     assert [group.key for group in found] == in_order
-
-
-@pytest.mark.each_value
-@pytest.mark.parametrize(
-    ("latencies", "p50", "p95"),
-    [
-        ([7], 7, 7),
-        ([30, 10], 10, 30),
-        ([30, 10, 20], 20, 30),
-        ([40, 30, 20, 10], 20, 40),
-        (range(1, 20), 10, 19),
-        (range(1, 21), 10, 19),
-        (range(1, 22), 11, 20),
-        ([5, 5, 5, 5, 1], 5, 5),
-        ([-3, 0], -3, 0),
-    ],
-)
-async def test_percentiles_are_values_that_occurred_by_nearest_rank(
-    chat: MessageStore, latencies: list[int], p50: int, p95: int
-) -> None:
-    timed = [
-        trace(f"m{number}", total_latency_ms=latency) for number, latency in enumerate(latencies)
-    ]
-    await store_traces(chat, *timed)
-
-    (group,) = await usage(chat, "agent")
-
-    assert (group.p50_latency_ms, group.p95_latency_ms) == (p50, p95)
-    assert group.max_latency_ms == max(latencies)
-    assert group.mean_latency_ms == pytest.approx(sum(latencies) / len(latencies))
-
-
-async def test_usage_is_not_of_the_newest_hundred_turns_alone(chat: MessageStore) -> None:
-    names = [f"m{number}" for number in range(120)]
-    await chat.store_messages([message(name) for name in names])
-    await store_traces(chat, *(trace(name, total_tokens=1) for name in names))
-
-    (group,) = await usage(chat, "agent")
-
-    assert (group.turns, group.total_tokens) == (120, 120)
 
 
 async def test_what_only_calls_have_is_summed_up_in_the_group_of_its_turn_or_model(

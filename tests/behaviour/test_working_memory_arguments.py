@@ -139,18 +139,6 @@ async def test_no_two_hostile_ids_share_a_working_memory(memory_store: WorkingMe
     assert users == [f"user {number}" for number in range(len(HOSTILE_IDS))]
 
 
-@each_hostile_id
-async def test_a_hostile_id_locks_no_other(memory_store: WorkingMemoryStore, cid: str) -> None:
-    others = [other for other in HOSTILE_IDS if other != cid]
-    for each in HOSTILE_IDS:
-        await memory_store.get_or_create(each, "user", "agent")
-
-    async with memory_store.locked(cid):
-        revisions = [(await memory_store.end_turn(o, "Hello", "greet")).revision for o in others]
-
-    assert revisions == [2] * len(others)
-
-
 any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 # Made of the parts of key names: they collide if the escaping is wrong.
 key_like = st.lists(

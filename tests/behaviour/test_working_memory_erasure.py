@@ -5,33 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from jazzmine.core.working_memory import WorkingMemoryStore
 from jazzmine.deadline import Deadline
-from jazzmine.errors import LockTimeoutError, NotFoundError
+from jazzmine.errors import LockTimeoutError
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
-from tests.behaviour.memory_samples import busy
 from tests.behaviour.stored import everything
 
 STRANGE = ["{", "}", "%7B", "wm:{a}", "{a}{b}", "%257D", "é \U0001f600", "*", "a\nb\0", "?[x]"]
-
-
-@pytest.mark.smoke
-async def test_all_of_a_user_s_working_memories_are_deleted(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    for name in ("a1", "a2"):
-        await memory_store.get_or_create(name, "ann", "agent")
-    kept = await memory_store.get_or_create("b1", "bob", "agent")
-
-    assert await memory_store.erase_user("ann") == 2
-
-    assert await memory_store.get("a1") is None
-    assert await memory_store.get("a2") is None
-    assert await memory_store.get("b1") == kept
-    assert await memory_store.active_count() == 1
 
 
 async def test_nothing_of_the_user_is_left(
@@ -53,14 +35,6 @@ async def test_nothing_of_the_user_is_left(
         assert b"the secret" not in everything(memory_config)
 
 
-async def test_erasing_again_finds_nothing(memory_store: WorkingMemoryStore) -> None:
-    await memory_store.get_or_create("a1", "ann", "agent")
-
-    assert await memory_store.erase_user("ann") == 1
-    assert await memory_store.erase_user("ann") == 0
-    assert await memory_store.erase_user("nobody") == 0
-
-
 async def test_the_user_of_a_working_memory_is_compared_as_it_is(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -70,24 +44,6 @@ async def test_the_user_of_a_working_memory_is_compared_as_it_is(
     for number, name in enumerate(STRANGE, start=1):
         assert await memory_store.erase_user(name) == 1
         assert await memory_store.active_count() == len(STRANGE) - number
-
-
-async def test_a_state_with_everything_in_it_is_erased(memory_store: WorkingMemoryStore) -> None:
-    saved = await memory_store.save(busy("c"))
-
-    assert await memory_store.erase_user(saved.user_id) == 1
-    with pytest.raises(NotFoundError):
-        await memory_store.end_turn("c", "Hello", "greet")
-
-
-async def test_an_erased_conversation_begins_anew(memory_store: WorkingMemoryStore) -> None:
-    await memory_store.get_or_create("c", "ann", "agent")
-    await memory_store.end_turn("c", "Hello", "greet")
-    await memory_store.erase_user("ann")
-
-    created = await memory_store.get_or_create("c", "ann", "agent")
-
-    assert (created.revision, created.last_agent_response) == (1, None)
 
 
 @pytest.mark.smoke
@@ -143,11 +99,6 @@ async def test_a_conversation_that_is_another_user_s_by_now_stays(
 async def test_another_type_of_id_is_refused(memory_store: WorkingMemoryStore, wrong: Any) -> None:
     with pytest.raises(TypeError, match="user_id must be a str"):
         await memory_store.erase_user(wrong)
-
-
-async def test_an_empty_id_is_refused(memory_store: WorkingMemoryStore) -> None:
-    with pytest.raises(ValidationError, match="user_id"):
-        await memory_store.erase_user("")
 
 
 async def test_all_of_a_user_s_working_memories_are_moved_to_another_user(

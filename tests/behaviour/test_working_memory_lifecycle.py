@@ -18,11 +18,6 @@ METHODS = [
 ]
 
 
-async def test_a_mapping_opens_a_store(api: Api, memory_config: Config) -> None:
-    async with await api.WorkingMemoryStore.initialize(memory_config) as store:
-        assert await store.active_count() == 0
-
-
 @pytest.mark.parametrize("seconds", [100_000.0, 1e308])
 async def test_a_time_limit_of_any_length_is_accepted(
     api: Api, seconds: float, memory_config: Config
@@ -47,25 +42,6 @@ async def test_a_store_may_be_made_by_its_class(api: Api) -> None:
         assert await store.get("c") == saved
 
 
-async def test_two_stores_of_this_process_share_nothing(api: Api) -> None:
-    async with (
-        api.InMemoryWorkingMemoryStore() as first,
-        api.InMemoryWorkingMemoryStore() as second,
-    ):
-        await first.save(busy("c"))
-
-        assert await second.get("c") is None
-
-
-async def test_the_configuration_stays_as_it_was(api: Api, memory_config: Config) -> None:
-    before = dict(memory_config)
-
-    async with await api.WorkingMemoryStore.initialize(memory_config):
-        pass
-
-    assert memory_config == before
-
-
 async def test_closing_twice_is_closing_once(api: Api, memory_config: Config) -> None:
     store = await api.WorkingMemoryStore.initialize(memory_config)
     await store.close()
@@ -74,37 +50,6 @@ async def test_closing_twice_is_closing_once(api: Api, memory_config: Config) ->
 
     with pytest.raises(StoreClosedError):
         await store.get("c")
-
-
-async def test_leaving_the_context_closes_the_store(api: Api, memory_config: Config) -> None:
-    async with await api.WorkingMemoryStore.initialize(memory_config) as store:
-        await store.save(busy("c"))
-
-    with pytest.raises(StoreClosedError):
-        await store.get("c")
-
-
-async def test_an_error_in_the_context_closes_the_store_and_is_raised(
-    api: Api,
-    memory_config: Config,
-) -> None:
-    store = await api.WorkingMemoryStore.initialize(memory_config)
-
-    with pytest.raises(ZeroDivisionError):
-        async with store:
-            raise ZeroDivisionError
-
-    with pytest.raises(StoreClosedError):
-        await store.active_count()
-
-
-async def test_a_closed_store_cannot_be_entered(api: Api, memory_config: Config) -> None:
-    store = await api.WorkingMemoryStore.initialize(memory_config)
-    await store.close()
-
-    with pytest.raises(StoreClosedError):
-        async with store:
-            pytest.fail("the closed store was entered")
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)

@@ -21,7 +21,7 @@ from jazzmine.core.working_memory import (
 from jazzmine.errors import LockTimeoutError, StaleWorkingMemoryError
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
-from tests.behaviour.memory_samples import busy, clear_deeply
+from tests.behaviour.memory_samples import busy
 from tests.faults.sizes import size
 
 
@@ -73,20 +73,6 @@ async def test_a_block_is_saved_once_with_all_its_changes(memory_store: WorkingM
     assert stored.last_agent_response == "Done"
 
 
-async def test_after_its_block_a_working_memory_is_the_caller_s(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    await memory_store.save(busy("c"))
-    async with memory_store.locked("c") as memory:
-        memory.end_turn("Done", "confirm")
-
-    saved = await memory_store.save(memory)
-    clear_deeply(memory)
-
-    assert saved.revision == 3
-    assert await memory_store.get("c") == saved
-
-
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
@@ -111,19 +97,6 @@ async def test_a_block_that_fails_saves_nothing_and_frees_the_lock(
     assert await memory_store.get("c") == saved
     assert await memory_store.get("other") is None
     assert (await memory_store.collect_slot("c", "size", 42)).revision == 2
-
-
-async def test_a_block_cannot_turn_back_the_revision(memory_store: WorkingMemoryStore) -> None:
-    stale = await memory_store.save(busy("c"))
-    await memory_store.end_turn("c", "Hello", "greet")
-
-    await change_in_block(memory_store, "c", lambda memory: setattr(memory, "revision", 0))
-
-    stored = await memory_store.get("c")
-    assert stored is not None
-    assert stored.revision == 3
-    with pytest.raises(StaleWorkingMemoryError):
-        await memory_store.save(stale)
 
 
 Call = Callable[[Any, WorkingMemory], Any]
@@ -193,22 +166,6 @@ async def test_different_conversations_never_wait_for_each_other(
     assert [memory.conversation_id for memory in updated] == others
 
 
-async def test_blocks_of_two_conversations_may_be_open_at_once(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    await memory_store.save(busy("a"))
-    await memory_store.save(busy("b"))
-
-    async with memory_store.locked("a") as first, memory_store.locked("b") as second:
-        first.end_turn("to a", "answer")
-        second.end_turn("to b", "answer")
-
-    a, b = await memory_store.get("a"), await memory_store.get("b")
-    assert a is not None
-    assert b is not None
-    assert (a.last_agent_response, b.last_agent_response) == ("to a", "to b")
-
-
 @pytest.mark.smoke
 async def test_waiting_too_long_for_a_lock_raises_an_error_and_leaves_the_lock_usable(
     api: Api,
@@ -261,30 +218,3 @@ async def test_of_many_at_once_no_update_is_lost(
         for caller in range(16)
     }
     assert by_caller == {caller: list(range(count)) for caller in range(16)}
-
-
-async def test_updates_of_all_kinds_at_once_are_all_kept(
-    api: Api, memory_store: WorkingMemoryStore
-) -> None:
-    await memory_store.save(busy("c"))
-
-    await api.gather(
-        lambda: memory_store.collect_slot("c", "size", 42),
-        lambda: memory_store.collect_slot("c", "colour", "red"),
-        lambda: memory_store.record_branch_result("c", "branch_1", 1),
-        lambda: memory_store.record_branch_result("c", "branch_2", 2),
-        lambda: memory_store.set_condition_branch("c", "yes"),
-        lambda: memory_store.advance_sequential_step("c", {"n": 1}),
-        lambda: memory_store.end_turn("c", "Done", "confirm"),
-    )
-
-    stored = await memory_store.get("c")
-    assert stored is not None
-    flow = stored.active_flow
-    assert flow is not None
-    assert stored.revision == 8
-    assert flow.collected_slot_values == {"size": 42, "colour": "red"}
-    assert flow.branch_results == {"branch_1": 1, "branch_2": 2}
-    assert flow.condition_branch_taken == "yes"
-    assert flow.current_step == 1
-    assert stored.last_agent_response == "Done"

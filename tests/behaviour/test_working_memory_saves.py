@@ -19,17 +19,6 @@ from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy
 
 
-async def test_the_lock_is_free_after_a_refused_save(memory_store: WorkingMemoryStore) -> None:
-    stale = await memory_store.save(busy("c"))
-    await memory_store.end_turn("c", "Hello", "greet")
-    with pytest.raises(StaleWorkingMemoryError):
-        await memory_store.save(stale)
-
-    updated = await memory_store.collect_slot("c", "size", 42)
-
-    assert updated.revision == 3
-
-
 @pytest.mark.smoke
 async def test_one_of_ten_savers_of_the_same_revision_wins(
     api: Api,

@@ -73,12 +73,6 @@ async def test_get_or_create_renews_the_time_to_live_and_get_does_not(
     assert await brief_memory_store.active_count() == 1
 
 
-async def test_an_open_store_answers_a_ping(memory_store: WorkingMemoryStore) -> None:
-    await memory_store.ping()
-
-    assert await memory_store.active_count() == 0
-
-
 @pytest.mark.each_value
 @pytest.mark.parametrize(
     "value",
@@ -107,20 +101,6 @@ async def test_a_value_comes_back_as_it_was(memory_store: WorkingMemoryStore, va
     kept = stored.active_flow.slots["size"].value
     assert kept == value
     assert type(kept) is type(value)
-
-
-async def test_nesting_as_deep_as_is_allowed_comes_back(memory_store: WorkingMemoryStore) -> None:
-    value: list[Any] = []
-    for _ in range(63):
-        value = [value]
-    await memory_store.save(busy("c"))
-
-    await memory_store.collect_slot("c", "size", value)
-
-    stored = await memory_store.get("c")
-    assert stored is not None
-    assert stored.active_flow is not None
-    assert stored.active_flow.slots["size"].value == value
 
 
 @pytest.mark.smoke

@@ -85,49 +85,6 @@ async def test_one_of_two_callers_learns_that_it_has_confirmed(store: WorkingMem
     assert (await store.get_or_create("c", "ann", "agent")).confirmed is None
 
 
-async def test_a_yes_to_an_earlier_question_does_not_confirm_a_later_one(
-    store: WorkingMemoryStore,
-) -> None:
-    later = PendingConfirmation("f1", "Pay 1000?", {"sum": 1000}, 1, id="q2")
-    await store.request_confirmation("c", later)
-
-    memory = await store.confirm_action("c", "q1")
-
-    assert memory.confirmed is None
-    assert memory.pending_confirmation == later
-
-
-async def test_what_was_asked_is_not_confirmed_after_a_slot_has_changed(
-    store: WorkingMemoryStore,
-) -> None:
-    await store.collect_slot("c", "sum", 20)
-
-    memory = await store.confirm_action("c", "q1")
-
-    assert memory.confirmed is None
-    assert memory.is_in_flow
-
-
-async def test_a_late_end_of_a_flow_leaves_the_next_one_alone(store: WorkingMemoryStore) -> None:
-    await store.complete_flow("c", "f1")
-    await store.start_flow("c", ActiveFlowState("f2", "book", "flow"))
-
-    for end in (store.complete_flow, store.cancel_flow, store.fail_flow):
-        memory = await end("c", "f1")
-
-    assert memory.active_flow is not None
-    assert memory.active_flow.flow_id == "f2"
-
-
-async def test_a_flow_that_is_started_again_in_its_turn_keeps_its_slots(
-    store: WorkingMemoryStore,
-) -> None:
-    memory = await store.start_flow("c", ActiveFlowState("f1", "pay", "flow"))
-
-    assert memory.active_flow is not None
-    assert memory.active_flow.collected_slot_values == {"sum": 10}
-
-
 @pytest.mark.smoke
 async def test_a_digression_is_two_calls(store: WorkingMemoryStore) -> None:
     await store.suspend_flow("c")

@@ -16,8 +16,6 @@ from jazzmine.records.base import Record
 from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.rows import Row as StoredRow
 
-__all__ = ["Tables", "ToyConfig", "ToyData", "page", "rows_of"]
-
 Row = dict[str, Any]
 
 # What a record belongs to, and the field that says to which one.

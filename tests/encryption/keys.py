@@ -11,19 +11,6 @@ from jazzmine.encryption.fields import PARTS, READABLE
 from jazzmine.records.base import Record
 from tests.behaviour.samples import conversation, full_message, full_trace
 
-__all__ = [
-    "FIRST",
-    "SECOND",
-    "WORD",
-    "as_text",
-    "forms",
-    "keyring",
-    "secret_conversation",
-    "secret_item",
-    "secret_message",
-    "secret_trace",
-]
-
 FIRST, SECOND = "k1", "k2"
 KEYS = {FIRST: bytes(range(32)), SECOND: bytes(range(32, 64)), "k3": bytes(range(64, 96))}
 

@@ -23,7 +23,7 @@ from jazzmine.records.item_rows import ItemChange
 from jazzmine.records.rows import RowDecoder
 from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.working_memory import WorkingMemory
-from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.sync import MessageStore, WorkingMemoryStore
 from tests.behaviour.memory_samples import busy
 from tests.encryption.keys import (
     FIRST,
@@ -126,22 +126,6 @@ def test_a_record_that_was_changed_does_not_open(name: str, change: str) -> None
     CHANGES[change](fields)
 
     does_not_open(name, fields, RecordCodec(keyring(FIRST, SECOND), accepts_plain=False))
-
-
-@pytest.mark.parametrize("name", ["message", "trace"])
-def test_a_record_of_another_conversation_does_not_open(name: str) -> None:
-    does_not_open(name, {**stored(name), "conversation_id": "c2"})
-
-
-@each_kind
-@pytest.mark.every_combination
-@pytest.mark.parametrize("other", KINDS)
-def test_the_sealed_fields_of_another_kind_do_not_open(name: str, other: str) -> None:
-    if name == other:
-        return
-    fields = {**stored(name), "metadata": stored(other)["metadata"]}
-
-    does_not_open(name, fields)
 
 
 @pytest.mark.parametrize(
@@ -296,16 +280,6 @@ def test_sealed_fields_of_one_message_do_not_open_in_another(path: str) -> None:
         assert store.get_message_by_id("m1") == secret_message("m1")
 
 
-def test_a_message_that_is_listed_in_another_conversation_does_not_open(path: str) -> None:
-    with MessageStore.initialize(config(path)) as store:
-        store.store_conversation(secret_conversation())
-        store.store_conversation(secret_conversation("c2"))
-        store.store_message(secret_message())
-    change_file(path, "UPDATE stored_messages SET conversation_id = 'c2'")
-    with MessageStore.initialize(config(path)) as store, pytest.raises(DecryptionError):
-        store.get_messages_by_conversation_id("c2")
-
-
 def test_a_state_of_another_conversation_is_neither_read_nor_moved_aside(path: str) -> None:
     with WorkingMemoryStore.initialize(config(path)) as memory:
         memory.get_or_create("c1", "ann", "desk")
@@ -320,22 +294,3 @@ def test_a_state_of_another_conversation_is_neither_read_nor_moved_aside(path: s
         assert memory.scoped(user_id="bob").get("c2") is None
         assert memory.erase_user("ann") == 1
         assert memory.get("c2") is None
-
-
-def test_the_sealed_value_of_one_item_does_not_open_in_another(path: str) -> None:
-    with LongTermMemoryStore.initialize(config(path)) as items:
-        items.put(secret_item("a"))
-        items.put(secret_item("b"))
-    change_file(
-        path,
-        "UPDATE stored_items SET (value, data) ="
-        " (SELECT value, data FROM stored_items ORDER BY path DESC LIMIT 1)",
-    )
-    with LongTermMemoryStore.initialize(config(path)) as items:
-        for read in (
-            lambda: items.get(("n",), "a"),
-            items.list_items,
-            lambda: items.search_items(WORD),
-        ):
-            with pytest.raises(DecryptionError, match="the item 'a'"):
-                read()

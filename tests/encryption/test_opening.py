@@ -14,7 +14,6 @@ from jazzmine.encryption import Keyring
 from jazzmine.errors import DecryptionError, NotFoundError
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import (
-    InMemoryWorkingMemoryStore,
     LongTermMemoryStore,
     MessageStore,
     WorkingMemoryStore,
@@ -84,16 +83,6 @@ def test_another_key_with_a_known_id_is_refused_when_messages_are_opened(
         assert store.get_message_by_id("m1") == secret_message()
 
 
-def test_another_key_with_a_known_id_is_refused_when_items_are_opened(items_config: Config) -> None:
-    with LongTermMemoryStore.initialize(sealed(items_config)) as items:
-        items.put(secret_item())
-
-    with pytest.raises(ConfigurationError, match="the key 'k1' opens nothing"):
-        LongTermMemoryStore.initialize(
-            {**items_config, "encryption": Keyring({FIRST: b"\x07" * 32})}
-        )
-
-
 @each_refusal
 def test_a_working_memory_is_not_read_without_its_key(memory_config: Config, options: str) -> None:
     given, text = REFUSED[options]
@@ -146,41 +135,6 @@ def test_plain_messages_are_read_if_the_store_accepts_them(messages_config: Conf
     accepting = {**sealed(messages_config), "encryption_accepts_plain": True}
     with MessageStore.initialize(accepting) as store:
         assert store.get_message_by_id("m1") == secret_message()
-
-
-def test_a_plain_working_memory_is_read_if_the_store_accepts_it(memory_config: Config) -> None:
-    with WorkingMemoryStore.initialize(memory_config) as memory:
-        memory.get_or_create("c1", "ann", "desk")
-
-    with (
-        WorkingMemoryStore.initialize(sealed(memory_config)) as memory,
-        pytest.raises(DecryptionError, match="'c1' is not encrypted, in an encrypted store"),
-    ):
-        memory.get("c1")
-    accepting = {**sealed(memory_config), "encryption_accepts_plain": True}
-    with WorkingMemoryStore.initialize(accepting) as memory:
-        assert memory.get("c1") is not None
-        memory.end_turn("c1", "Hello", "greet")
-    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
-        assert memory.get("c1") is not None  # its next save has sealed it
-
-
-def test_plain_items_are_read_if_the_store_accepts_them(items_config: Config) -> None:
-    def embed(texts: list[str]) -> list[list[int]]:
-        return [[3, 4]] * len(texts)
-
-    with LongTermMemoryStore.initialize(items_config, embed=embed) as items:
-        stored = items.put(secret_item())
-
-    with (
-        LongTermMemoryStore.initialize(sealed(items_config)) as items,
-        pytest.raises(DecryptionError, match="is not encrypted, in an encrypted store"),
-    ):
-        items.get(("n",), "k")
-    accepting = {**sealed(items_config), "encryption_accepts_plain": True}
-    with LongTermMemoryStore.initialize(accepting, embed=embed) as items:
-        assert items.get(("n",), "k") == stored
-        assert [one.item for one in items.search_items(WORD)] == [stored]
 
 
 def test_what_is_sealed_is_not_searched_by(messages_config: Config) -> None:
@@ -252,16 +206,6 @@ def test_items_are_found_by_their_sealed_values(items_config: Config) -> None:
     assert page == found[:2]
     assert {one.item.key for one in searched} == {"k1", "k3", "k5"}
     assert {one.item.key for one in nearest} == {"k1", "k3", "k5"}
-
-
-def test_the_memory_of_a_process_is_sealed_too() -> None:
-    with InMemoryWorkingMemoryStore(encryption=keyring(FIRST)) as memory:
-        memory.get_or_create("c1", "ann", "desk")
-        memory.end_turn("c1", WORD, "greet")
-        assert WORD not in repr(vars(memory.backend))
-        state = memory.get("c1")
-    assert state is not None
-    assert state.last_agent_response == WORD
 
 
 @pytest.mark.parametrize("kind", [MessageStore, WorkingMemoryStore, LongTermMemoryStore])

@@ -283,16 +283,6 @@ def test_a_block_goes_on_while_its_state_is_sealed_anew(memory_config: Config) -
     assert found.data == {"a": 1}
 
 
-def test_a_state_expires_when_it_would_have(memory_config: Config) -> None:
-    short = {"ttl_seconds": 0.5}
-    with states({**sealed(memory_config, FIRST), **short}) as other:
-        other.get_or_create("c1", "ann", "desk")
-        with states(sealed(memory_config, SECOND, FIRST)) as store:
-            keys_of(store, rekeys=True)
-            threading.Event().wait(0.6)
-            assert store.get("c1") is None
-
-
 def test_what_no_key_opens_is_left_and_named(items_config: Config) -> None:
     with items(sealed(items_config, "k3")) as store:
         store.put(secret_item("a"))
@@ -355,38 +345,9 @@ def test_doctor_counts_what_each_key_has_sealed(urls: list[str]) -> None:
 
     mistyped = as_text(SECOND).replace("k2:", "k1:")
     other = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": mistyped})
-    assert "the key 'k1' opens nothing" in other.output
+    assert other.output.count("the key 'k1' opens nothing") == 2  # of messages, and of items
     assert "working memories: 12 do not open" in other.output
-    assert "the key 'k1' opens nothing" in other.errors
     assert other.status == 1
-
-
-def test_the_command_refuses_what_it_cannot_do(urls: list[str]) -> None:
-    none = run("rekey", *urls)
-    assert none.status == 1
-    assert "there are no keys: set JAZZMINE_ENCRYPTION" in none.errors
-
-    lost = run("rekey", *urls, env={"JAZZMINE_ENCRYPTION": as_text(SECOND)})
-    assert lost.status == 1
-    assert "message 'm0' is encrypted with the key 'k1'; the keyring has 'k2'" in lost.errors
-    assert "not encrypted, for the reasons above: " in lost.errors
-    assert WORD not in lost.errors
-
-
-def test_the_command_seals_what_is_plain_only_if_it_may(tmp_path: Path) -> None:
-    url, keys = f"json:{tmp_path / 'm.json'}", {"JAZZMINE_ENCRYPTION": as_text(FIRST)}
-    with MessageStore.initialize(url) as store:
-        store.store_conversation(secret_conversation())
-
-    refused = run("rekey", "--store", url, env=keys)
-    assert refused.status == 1
-    assert "conversation 'c1' is not encrypted, in an encrypted store" in refused.errors
-    assert "conversations: 1 are not encrypted" in run("doctor", "--store", url, env=keys).output
-
-    ran = run("rekey", "--json", "--store", f"{url}?encryption_accepts_plain=true", env=keys)
-    assert ran.status == 0, ran.errors
-    assert ran.output == '{"kind":"conversations","encrypted":1,"before":0,"refused":0}\n'
-    assert WORD not in (tmp_path / "m.json").read_text()
 
 
 def test_a_record_that_cannot_be_sealed_is_told_without_its_values(tmp_path: Path) -> None:

@@ -12,8 +12,6 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.servers import postgres
 
-__all__ = ["MESSAGE_STORES", "json_url", "postgres_url", "sqlite_url"]
-
 
 @contextmanager
 def json_url(folder: Path) -> Iterator[str]:

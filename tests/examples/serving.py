@@ -21,19 +21,6 @@ import httpx
 from jazzmine import Message, TurnTrace
 from jazzmine.sync import MessageStore
 
-__all__ = [
-    "EXAMPLES",
-    "Served",
-    "agent_async",
-    "assert_whole",
-    "django_project",
-    "free_port",
-    "many",
-    "serving",
-    "stored",
-    "wsgi_app",
-]
-
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _SECONDS_TO_START = 60.0
 _NO_CERTIFICATES = False  # reading the machine's certificates takes longer than most requests

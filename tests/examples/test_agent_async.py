@@ -48,15 +48,6 @@ def test_ten_requests_at_once_on_one_conversation_come_one_after_another(
     assert {m.original_content for m in messages[::2]} == {text for _, _, [text] in said}
 
 
-def test_a_request_that_is_sent_again_gets_the_reply_it_had(chat: Served, url: str) -> None:
-    first = chat.say("again", "How much is assam?", id="r1")
-
-    second = chat.say("again", "How much is assam?", id="r1")
-
-    assert second.json() == first.json()
-    assert_whole(url, ["again"], 1)
-
-
 def test_a_tea_that_the_shop_has_not_got_is_an_error_of_the_trace(chat: Served, url: str) -> None:
     assert chat.reply("odd", "How much is lapsang?") == "We have no lapsang."
 
@@ -69,18 +60,6 @@ def test_a_conversation_of_another_user_is_refused(chat: Served, url: str) -> No
 
     assert chat.say("private", "Hello", user="eve").status_code == 403
     assert_whole(url, ["private"], 1)
-
-
-def test_the_next_process_continues_where_the_last_one_ended(tmp_path: Path) -> None:
-    url = f"json:{tmp_path / 'messages.json'}"
-    with agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
-        chat.reply("c1", "How much is sencha?")
-
-    with agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
-        reply = chat.reply("c1", "What does it cost?")
-
-    assert reply == "A tin of sencha is 14.00."
-    assert_whole(url, ["c1"], 2)
 
 
 def test_the_async_turn_differs_from_the_sync_one_by_its_waiting_alone() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,9 +18,7 @@ from tests.examples.serving import (
     agent_async,
     assert_whole,
     django_project,
-    free_port,
     many,
-    serving,
 )
 from tests.servers import redis
 
@@ -74,13 +71,6 @@ def test_its_own_tests_pass(tmp_path: Path) -> None:
     assert re.search(r"Ran 5 tests.*\n\nOK", ran.stderr)
 
 
-def test_a_command_that_needs_no_store_opens_none(tmp_path: Path) -> None:
-    ran = python(tmp_path, str(PROJECT / "manage.py"), "check")
-
-    assert ran.returncode == 0, ran.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_process_opens_one_store_and_closes_it_at_its_end(tmp_path: Path) -> None:
     ran = python(tmp_path, "-c", OPEN_AND_END, str(PROJECT), str(EXAMPLES))
 
@@ -99,13 +89,6 @@ def test_a_conversation_of_the_async_chat_is_exported(tmp_path: Path) -> None:
     assert messages == [each.model_dump(mode="json") for each in stored]
 
 
-def test_a_conversation_that_is_not_there_is_not_exported(tmp_path: Path) -> None:
-    ran = python(tmp_path, str(PROJECT / "manage.py"), "export_conversation", "c1")
-
-    assert ran.returncode == 1
-    assert ran.stderr == "CommandError: there is no conversation 'c1'\n"
-
-
 def test_four_workers_hold_conversations_in_order(tmp_path: Path) -> None:
     texts = ["Hello", "How much is sencha?", "And what does it cost today?"]
     crowd = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
@@ -118,27 +101,6 @@ def test_four_workers_hold_conversations_in_order(tmp_path: Path) -> None:
         assert all(three[2]["reply"] == "A tin of sencha is 14.00." for three in replies)
         assert_whole(url, [f"c{n}" for n in range(16)], 3)
         assert_whole(url, ["ten"], 10)
-
-
-def test_a_conversation_continues_after_the_autoreloader_restarted_the_server(
-    tmp_path: Path,
-) -> None:
-    for shared in ("chat_rules.py", "sync_turn.py"):
-        shutil.copy(EXAMPLES / shared, tmp_path)
-    project = tmp_path / "django_project"
-    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__", "*.json*"))
-    port = free_port()
-    command = [str(project / "manage.py"), "runserver", f"127.0.0.1:{port}"]
-
-    with json_url(tmp_path) as url:
-        environment = {"JAZZMINE_MESSAGE_STORE": url, "PYTHONUNBUFFERED": "1"}
-        with serving(command, port, tmp_path, environment, with_children=True) as chat:
-            chat.reply("c1", "How much is sencha?")
-            reload(chat, project / "chat" / "views.py")
-            reply = chat.reply("c1", "What does it cost?")
-
-        assert reply == "A tin of sencha is 14.00."
-        assert_whole(url, ["c1"], 2)
 
 
 def reload(chat: Served, source: Path) -> None:

@@ -125,10 +125,6 @@ def test_the_report_shows_the_last_day_by_model_and_by_agent(url: str) -> None:
     assert len(shown) == 5
 
 
-def test_the_report_of_a_store_without_traces_is_empty(url: str) -> None:
-    assert rows(run("worker.py", url)) == []
-
-
 def test_forked_workers_share_a_store_that_was_opened_before_the_fork(url: str) -> None:
     with MessageStore.initialize(url) as store:
         for number in range(24):

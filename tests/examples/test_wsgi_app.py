@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from jazzmine import MessageRole
-from tests.examples.places import MESSAGE_STORES, json_url
-from tests.examples.serving import Served, assert_whole, many, stored, wsgi_app
+from tests.examples.places import MESSAGE_STORES
+from tests.examples.serving import Served, assert_whole, many, wsgi_app
 from tests.servers import redis
 
 
@@ -65,29 +63,3 @@ def test_ten_requests_at_once_on_one_conversation_come_one_after_another(
     assert {message.original_content for message in messages[::2]} == {
         text for _, _, [text] in said
     }
-
-
-def test_a_memory_in_the_process_is_served_by_the_threads_of_one_worker(tmp_path: Path) -> None:
-    said = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
-
-    with json_url(tmp_path) as url:
-        with wsgi_app(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
-            many(chat, said)
-            assert chat.log.read_text().count("Booting worker") == 1
-
-        assert_whole(url, ["ten"], 10)
-
-
-def test_workers_that_do_not_share_their_memory_lose_no_message(tmp_path: Path) -> None:
-    said = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
-
-    with json_url(tmp_path) as url:
-        with wsgi_app(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}, "--workers", "4") as chat:
-            many(chat, said)
-
-        messages, traces = stored(url, "ten")
-
-    assert {each.original_content for each in messages if each.role is MessageRole.USER} == {
-        text for _, _, [text] in said
-    }
-    assert (len(messages), len(traces)) == (20, 10)

@@ -20,8 +20,6 @@ from tests.behaviour.samples import NOW, conversation, message, trace
 from tests.faults.networks import NETWORKS, Network
 from tests.faults.sizes import TOLERANCE
 
-__all__ = ["APIS", "FaultyStore", "is_unavailable", "opened"]
-
 Call = Callable[[Any, Any], Any]
 
 APIS = {api.name: api for api in (SYNC, ASYNC)}

@@ -16,29 +16,10 @@ from jazzmine import (
     StaleWorkingMemoryError,
     StoreUnavailableError,
 )
-from jazzmine.core.working_memory import TurnCache, WorkingMemory
+from jazzmine.core.working_memory import WorkingMemory
 from tests.behaviour.samples import message
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
 from tests.faults.recorders import RandomCalls
-
-__all__ = [
-    "MEMORY_CALLS",
-    "MEMORY_RECORD_CALLS",
-    "MESSAGE_CALLS",
-    "MESSAGE_RECORD_CALLS",
-    "MISSING",
-    "READS",
-    "RECORDS",
-    "SEVERAL_STEPS",
-    "Recorder",
-    "is_related",
-    "memory_model",
-    "memory_record_model",
-    "message_model",
-    "message_record_model",
-    "message_set_model",
-    "record_of",
-]
 
 IDS = ("m0", "m1", "m2")
 KEY = "c1"
@@ -155,7 +136,7 @@ def message_set_model(state: Any, operation: Operation) -> Outcome:
 
 
 MEMORY_CALLS: dict[str, Callable[[Any, int], Any]] = {
-    "begin": lambda store, n: store.begin_turn(KEY, TurnCache(message_id=str(n))),
+    "note": lambda store, n: store.set_data(KEY, noted=n),
     "end": lambda store, n: store.end_turn(KEY, str(n), "intent"),
     "get": lambda store, n: store.get(KEY),
 }
@@ -164,7 +145,7 @@ MEMORY_CALLS: dict[str, Callable[[Any, int], Any]] = {
 def memory_model(state: Any, operation: Operation) -> Outcome:
     """Apply a call to a working memory: its revision and its last response."""
     revision, response = state
-    if operation.name == "begin":
+    if operation.name == "note":
         state = (revision + 1, response)
     elif operation.name == "end":
         state = (revision + 1, str(operation.argument))

@@ -21,16 +21,6 @@ from jazzmine import (
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome, bounded
 from tests.faults.recorders import RandomCalls
 
-__all__ = [
-    "EMPTY",
-    "ITEM_READS",
-    "Given",
-    "ItemRecorder",
-    "Revisions",
-    "history_of",
-    "item_model",
-]
-
 PLACES: list[tuple[tuple[str, ...], str]] = [
     (("n", "a"), "k"),
     (("n", "a"), "l"),
@@ -82,13 +72,12 @@ def item_model(state: Any, operation: Operation) -> Outcome:
     if operation.name == "namespaces":
         found = (PLACES[n][0] for n, number in enumerate(state) if number is not None)
         return Outcome(tuple(dict.fromkeys(found)), state)
-    if operation.name == "erase":  # what was there is gone; the deletions are calls of their own
-        is_left = any(number is not None and number % 2 == given.user for number in state)
-        return Outcome(None if is_left else ERASED, state)
+    if operation.name == "erase":  # the deletions are calls of their own
+        return Outcome(None if _is_of(state[given.place], given.user) else ERASED, state)
     if operation.name == "erase one":
         number = state[given.place]
         changed = list(state)
-        if number is not None and number % 2 == given.user:
+        if _is_of(number, given.user):
             changed[given.place] = None
         return Outcome(None, tuple(changed))
     if any(one.expected not in (ANY, state[one.place]) for one in given.changes):
@@ -98,6 +87,10 @@ def item_model(state: Any, operation: Operation) -> Outcome:
         results.append(numbers[one.place] is not None if one.number is None else one.number)
         numbers[one.place] = one.number
     return Outcome(tuple(results), tuple(numbers))
+
+
+def _is_of(number: int | None, user: int) -> bool:
+    return number is not None and number % 2 == user
 
 
 class Revisions:
@@ -239,10 +232,26 @@ def history_of(recorders: Iterable[ItemRecorder], *, one_store: bool = True) -> 
             a later call on the same items has returned.
     """
     recorders = list(recorders)
-    history = [one for recorder in recorders for one in recorder.history]
+    called = [one for recorder in recorders for one in recorder.history]
+    history = [part for call in called for part in _erasures(call, called)]
     if one_store:
         history = bounded(history, _is_related)
     return history + [one for recorder in recorders for one in recorder.deletions]
+
+
+def _erasures(call: Operation, history: list[Operation]) -> list[Operation]:
+    """Return an erasure as one for each place; what is put beside it may be left."""
+    if call.name != "erase" or call.result is UNKNOWN:
+        return [call]
+    beside = {
+        change.place
+        for other in history
+        if other.began <= call.ended and call.began <= other.ended
+        for change in (other.argument.changes if other.name in ("put", "apply") else ())
+        if _is_of(change.number, call.argument.user)
+    }
+    places = set(range(len(PLACES))) - beside
+    return [replace(call, argument=call.argument._replace(place=place)) for place in places]
 
 
 def _is_related(one: Operation, other: Operation) -> bool:

@@ -21,8 +21,6 @@ from tests.faults.histories import KEY, MISSING
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
 from tests.faults.recorders import RandomCalls
 
-__all__ = ["LOG_READS", "LogRecorder", "log_model"]
-
 LOG_READS = ("list",)
 CONFLICT = "conflict"
 

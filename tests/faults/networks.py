@@ -10,8 +10,6 @@ from urllib.parse import urlsplit
 from tests.servers import mongodb, postgres, redis
 from tests.servers.proxy import Proxy
 
-__all__ = ["NETWORKS", "Config", "Network", "is_memory"]
-
 Config = dict[str, object]
 
 

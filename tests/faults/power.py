@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-__all__ = ["Disk", "recorded"]
-
 NAMES = ("open", "write", "fsync", "replace", "unlink", "close")
 
 

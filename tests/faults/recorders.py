@@ -10,8 +10,6 @@ from typing import Any, Generic, TypeVar
 
 from tests.faults.linearizability import Operation
 
-__all__ = ["RandomCalls"]
-
 Given = TypeVar("Given")
 
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from tests.servers.proxy import Proxy
 
-__all__ = ["FAULTS", "Fault", "Schedule", "seed"]
-
 
 def seed() -> int:
     """The seed that JAZZMINE_SEED names, or a new one."""

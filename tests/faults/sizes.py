@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
-__all__ = ["LENIENCE", "SOAK", "TOLERANCE", "report", "size", "some"]
-
 T = TypeVar("T")
 
 SOAK = os.environ.get("JAZZMINE_SOAK") == "1"

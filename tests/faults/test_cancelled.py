@@ -289,28 +289,65 @@ async def cancel_a_change(
         assert [one.key for one in after] in allowed, "it was made in part"
 
 
-async def goes_on(store: Any, _: Any) -> None:
-    later = asyncio.get_running_loop().call_later
-    waiting = asyncio.ensure_future(asyncio.sleep(0.004))
-    waiting.add_done_callback(lambda _: later(0, asyncio.ensure_future, store.put(item("a"))))
-    await asyncio.shield(waiting)
-
-
 async def in_two_steps(store: Any, _: Any) -> None:
     await store.delete(N, "a")
     await asyncio.sleep(0)  # cancelled here, it is in part for sure
     await store.apply([PutItem(item("c")), PutItem(item("d"))])
 
 
-@pytest.mark.parametrize(("broken", "text"), [(goes_on, "later"), (in_two_steps, "in part")])
-async def test_a_store_that_goes_on_after_a_cancellation_is_found_out(
-    broken: Callable[[Any, Any], Any], text: str, tmp_path: Path
-) -> None:
-    allowed, path = ITEM_WRITES["apply"][1], tmp_path / "items.db"
-    async with await long_term_memory.LongTermMemoryStore.initialize(path) as store:
-        with pytest.raises(AssertionError, match=text):
-            await cancel_a_change(store, broken, allowed)
-        await asyncio.sleep(0.02)
+async def test_a_change_that_is_made_in_part_is_found_out(tmp_path: Path) -> None:
+    async with await long_term_memory.LongTermMemoryStore.initialize(
+        tmp_path / "items.db"
+    ) as store:
+        with pytest.raises(AssertionError, match="in part"):
+            await cancel_a_change(store, in_two_steps, ITEM_WRITES["apply"][1])
+
+
+@pytest.mark.parametrize("name", ITEM_STORES)
+async def test_a_condition_holds_after_a_cancellation(name: str, tmp_path: Path) -> None:
+    with config_of(name, tmp_path) as config:
+        async with opened(name, config) as (store, _):
+            await cancel_a_condition(store, ITEM_WRITES["compare and set"][0])
+
+
+async def cancel_a_condition(store: Any, call: Callable[[Any, Any], Any]) -> None:
+    """Cancel a change of "b" where it waits, and fail if it is made over a later one."""
+    for number in itertools.count():
+        await store.erase_user("u1")
+        before = await store.apply(map(PutItem, BEFORE))
+        cancelled = CancelledAt(call(store, before), number)
+        await asyncio.wait([asyncio.ensure_future(wait_for(cancelled))])
+        if not cancelled.is_reached:
+            assert number > 0
+            return
+        mine = await store.put(item("b", data=b"mine"))
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+            assert await store.get(N, "b") == mine, "it was made later"
+
+
+async def goes_on(store: Any, _: Any) -> None:
+    late.append(asyncio.ensure_future(write_over(store)))
+    await asyncio.sleep(0)
+
+
+late: list[asyncio.Task[None]] = []
+
+
+async def write_over(store: Any) -> None:
+    found = None
+    while found is None or found.data != b"mine":
+        found = await store.get(N, "b")
+    await store.put(item("b"))
+
+
+async def test_a_change_that_goes_on_after_its_cancellation_is_found_out(tmp_path: Path) -> None:
+    async with await long_term_memory.LongTermMemoryStore.initialize(
+        tmp_path / "items.db"
+    ) as store:
+        with pytest.raises(AssertionError, match="later"):
+            await cancel_a_condition(store, goes_on)
+        await asyncio.gather(*late)
 
 
 class LeaksItsLock(InMemoryWorkingMemoryStore):

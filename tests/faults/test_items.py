@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine import ConflictError, MemoryItem, PutItem
+from jazzmine import MemoryItem, PutItem
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
-from tests.behaviour.stored import everything
 from tests.faults.item_writer import SHARED
 from tests.faults.networks import NETWORKS
 from tests.faults.sizes import size
@@ -154,28 +153,6 @@ def test_nothing_of_an_erased_user_is_left_in_the_files_of_sqlite(tmp_path: Path
 
         for file in tmp_path.iterdir():
             assert SECRET.encode() not in file.read_bytes(), file.name
-
-
-def test_nothing_of_an_erased_user_is_left_in_the_tables_of_postgresql() -> None:
-    with postgres.empty_schema() as schema:
-        config: dict[str, object] = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
-        with LongTermMemoryStore.initialize(config) as store:
-            _store_secrets(store)
-            assert SECRET.encode() * 300 in everything(config)
-            with pytest.raises(ConflictError):
-                store.put(item("0", SECRET, user_id=SECRET), expected_revision=-1)
-            assert store.erase_user(SECRET) == 300
-            assert SECRET.encode() not in everything(config)
-
-
-def test_nothing_of_an_erased_user_is_left_in_the_collections_of_mongodb() -> None:
-    with mongodb.database() as config:
-        with LongTermMemoryStore.initialize(config) as store:
-            _store_secrets(store)
-            assert store.erase_user(SECRET) == 300
-        database = mongodb.client(str(config["uri"]))[str(config["db"])]
-        for name in database.list_collection_names():
-            assert SECRET not in repr(list(database[name].find())), name
 
 
 def _store_secrets(store: LongTermMemoryStore) -> None:

@@ -48,16 +48,14 @@ def test_a_power_cut_after_any_call_leaves_the_old_file_or_the_new(tmp_path: Pat
     report(f"power cut: {points} moments, each the old file or the new one")
 
 
-def leave_out(monkeypatch: pytest.MonkeyPatch, leaves_out: Callable[[int], bool]) -> None:
+def replace_flush(monkeypatch: pytest.MonkeyPatch, flush: Callable[[int], object]) -> None:
     class Without:
-        """The module os, with an fsync that skips some calls."""
+        """The module os with another fsync."""
+
+        fsync = staticmethod(flush)
 
         def __getattr__(self, name: str) -> Any:
             return getattr(os, name)
-
-        def fsync(self, fd: int) -> None:
-            if not leaves_out(fd):
-                os.fsync(fd)
 
     monkeypatch.setattr(durable, "os", Without())
 
@@ -69,7 +67,7 @@ def is_folder(fd: int) -> bool:
 def test_a_recipe_without_the_fsync_of_the_file_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_out(monkeypatch, lambda fd: not is_folder(fd))
+    replace_flush(monkeypatch, lambda fd: os.fsync(fd) if is_folder(fd) else None)
 
     with pytest.raises(AssertionError, match=r"is lost|neither the old nor the new"):
         cut_everywhere(tmp_path / "messages.json", WRITES["the first record"])
@@ -78,7 +76,7 @@ def test_a_recipe_without_the_fsync_of_the_file_is_found_out(
 def test_a_recipe_without_the_fsync_of_the_folder_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leave_out(monkeypatch, is_folder)
+    replace_flush(monkeypatch, lambda fd: None if is_folder(fd) else os.fsync(fd))
 
     with pytest.raises(AssertionError, match="an acknowledged write is lost"):
         cut_everywhere(tmp_path / "messages.json", WRITES["the first record"])
@@ -87,16 +85,14 @@ def test_a_recipe_without_the_fsync_of_the_folder_is_found_out(
 def test_a_recipe_that_renames_before_it_flushes_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flush = durable._flush_folder
+    def flush_late(folder: int) -> None:
+        if is_folder(folder):
+            fd = os.open(tmp_path / "messages.json", os.O_RDONLY)
+            os.fsync(fd)
+            os.close(fd)
+            os.fsync(folder)
 
-    def flush_late(path: str) -> None:
-        fd = os.open(f"{path}/messages.json", os.O_RDONLY)
-        os.fsync(fd)
-        os.close(fd)
-        flush(path)
-
-    leave_out(monkeypatch, lambda fd: not is_folder(fd))
-    monkeypatch.setattr(durable, "_flush_folder", flush_late)
+    replace_flush(monkeypatch, flush_late)
 
     with pytest.raises(AssertionError, match="neither the old nor the new"):
         cut_everywhere(tmp_path / "messages.json", WRITES["the first record"])

@@ -144,7 +144,7 @@ def test_a_program_that_does_not_close_its_store_ends(
             if away == "silent":
                 proxy.swallow_replies = True
             else:
-                proxy._listener.close()
+                proxy.refuse()
             if not calls:
                 proxy.cut()
 

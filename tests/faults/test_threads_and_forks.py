@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import multiprocessing
 import os
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -28,9 +25,7 @@ from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemory, WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import report, size
-from tests.faults.unordered import Unordered
 from tests.servers import mongodb, postgres, redis
-from tests.servers.process import free_port
 
 THREADS = 16
 WORKERS = 4
@@ -59,52 +54,9 @@ def config_of(name: str, folder: Path) -> Iterator[Config]:
             yield {"storage": "memory"}
 
 
-def write_many(store: MessageStore, name: str) -> None:
-    for number in range(CALLS):
-        store.store_message(message(f"{name}-{number}"))
-        assert store.get_message_by_id(f"{name}-{number}") is not None
-
-
 def update_many(store: Any) -> None:
     for _ in range(CALLS):
         store.end_turn("c1", "response", "intent")
-
-
-def update_at_once(store: WorkingMemoryStore) -> None:
-    """Fail unless all updates of all threads are counted."""
-    before = store.get_or_create("c1", "u1", "a1").revision
-    with ThreadPoolExecutor(THREADS) as threads:
-        work = [threads.submit(update_many, store) for _ in range(THREADS)]
-    for one in work:
-        one.result()
-    stored = store.get("c1")
-    assert stored is not None
-    assert stored.revision == before + THREADS * CALLS, "an update is lost"
-
-
-@pytest.mark.parametrize("name", MESSAGE_STORES)
-def test_sixteen_threads_share_a_message_store(name: str, tmp_path: Path) -> None:
-    with config_of(name, tmp_path) as config, MessageStore.initialize(config) as store:
-        store.store_conversation(conversation("c1"))
-        with ThreadPoolExecutor(THREADS) as threads:
-            work = [threads.submit(write_many, store, f"t{n}") for n in range(THREADS)]
-        for one in work:
-            one.result()
-
-        assert len(list(store.iter_messages("c1"))) == THREADS * CALLS
-    report(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} writes: all there")
-
-
-@pytest.mark.parametrize("name", MEMORIES)
-def test_sixteen_threads_share_a_working_memory(name: str, tmp_path: Path) -> None:
-    with config_of(name, tmp_path) as config, WorkingMemoryStore.initialize(config) as store:
-        update_at_once(store)
-    report(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} updates: none lost")
-
-
-def test_a_working_memory_that_saves_over_anything_is_detected() -> None:
-    with Unordered() as store, pytest.raises(AssertionError, match="an update is lost"):
-        update_at_once(store)
 
 
 def work_in_a_fork(store: Any, name: str, jobs: Any) -> None:
@@ -236,43 +188,6 @@ def test_a_store_that_uses_its_connections_after_a_fork_is_detected(
         pytest.raises((AssertionError, StoreUnavailableError)),
     ):
         work_in_a_pool(store)
-
-
-@pytest.mark.parametrize("name", MESSAGE_STORES)
-def test_gunicorn_preloads_an_application_with_its_stores(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("gunicorn", reason="gunicorn is not installed (scripts/install)")
-    port = free_port()
-    command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", str(WORKERS)]
-    command += ["--bind", f"127.0.0.1:{port}", "--no-control-socket", "tests.faults.wsgi"]
-    with ExitStack() as stack:
-        config = memory = stack.enter_context(config_of(name, tmp_path))
-        if name not in MEMORIES:
-            memory = stack.enter_context(config_of("redis", tmp_path))
-        with MessageStore.initialize(config) as store:
-            store.store_conversation(conversation("c1"))
-        environment = {
-            **os.environ,
-            "FAULTS_MESSAGES": json.dumps(config),
-            "FAULTS_MEMORY": json.dumps(memory),
-        }
-        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as server:
-            assert server.stderr is not None
-            said = b""
-            try:
-                # The first worker may answer all requests before the others run.
-                while said.count(b"Booting worker") < WORKERS:
-                    said += server.stderr.readline() or pytest.fail(said.decode())
-                pids = requests(port)
-            finally:
-                server.terminate()
-                said += server.communicate()[1]
-        with MessageStore.initialize(config) as store, WorkingMemoryStore.initialize(memory) as wm:
-            stored = list(store.iter_messages("c1"))
-            turns = wm.get_or_create("c1", "u1", "a1").revision
-    assert len(stored) == WORKERS * CALLS, said
-    assert turns == WORKERS * CALLS + 2
-    assert len(pids) > 1
-    report(f"gunicorn --preload, {name}: {len(pids)} workers, {len(stored)} requests: all there")
 
 
 def requests(port: int) -> Counter[bytes]:

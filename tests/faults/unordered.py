@@ -12,8 +12,6 @@ from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
 from jazzmine.sync.working_memory import WorkingMemoryStore
 
-__all__ = ["Unordered"]
-
 
 class WritesOverAnything(MemoryBackend):
     """Writes whatever is stored."""

@@ -31,17 +31,6 @@ from tests.faults.linearizability import (
 from tests.faults.networks import is_memory
 from tests.faults.schedules import Fault
 
-__all__ = [
-    "TIMEOUT",
-    "WORKERS",
-    "Run",
-    "call_at_once",
-    "call_at_once_async",
-    "read_all",
-    "read_all_async",
-    "recorders",
-]
-
 WORKERS = 6
 TIMEOUT = 1.5
 PAUSE = 0.02  # between two calls of a worker, at most

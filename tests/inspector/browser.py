@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 
 from playwright.async_api import Browser, async_playwright
 
-__all__ = ["MISSING", "PROGRAM", "running"]
-
 PROGRAM = os.environ.get("JAZZMINE_CHROMIUM") or shutil.which("chromium")
 MISSING = "" if PROGRAM else "no Chromium is installed here (apt-get install chromium)"
 

@@ -6,8 +6,6 @@ from typing import Any, Literal, TypeAlias
 
 from playwright.async_api import Page
 
-__all__ = ["SCHEMES", "Scheme", "low_contrasts"]
-
 Scheme: TypeAlias = Literal["light", "dark"]
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from tests.cli.program import COMMAND, environment
 from tests.servers.programs import Program
 
-__all__ = ["Served", "served"]
-
 
 class Served:
     """A program that serves, the address that it printed, and all that it wrote."""

@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from jazzmine.inspector.app import listen
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import conversation
 from tests.cli.program import run_program
@@ -48,14 +47,6 @@ def test_it_serves_on_the_loopback_address_and_never_logs_the_token(
     assert status == 130
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_no_part_of_a_page_waits_for_an_acknowledgement(host: str) -> None:
-    with listen(host, 0) as listening:
-        port = listening.getsockname()[1]
-        with socket.create_connection((host, port)), listening.accept()[0] as accepted:
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
 def test_its_address_is_opened_in_the_browser_if_asked(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,14 +64,6 @@ def test_its_address_is_opened_in_the_browser_if_asked(
     with served(tmp_path, "--store", url) as program:
         assert httpx.get(program.address).status_code == 303
     assert not opened.exists()
-
-
-def test_each_start_has_another_token(tmp_path: Path, url: str) -> None:
-    tokens = []
-    for _ in range(2):
-        with served(tmp_path, "--store", url) as program:
-            tokens.append(program.token)
-    assert tokens[0] != tokens[1]
 
 
 def test_another_address_is_served_with_a_warning(tmp_path: Path, url: str) -> None:
@@ -104,7 +87,7 @@ def test_another_address_is_served_with_a_warning(tmp_path: Path, url: str) -> N
         (["--store", "nonsense:x"], 2),
         (["--store", "{url}", "--memory", "sqlite:{folder}/mistyped.db"], 1),
         (["--store", "{url}", "--memory", "redis://127.0.0.1:1?timeout=1"], 3),
-        (["--store", "{url}", "--host", "203.0.113.7"], 3),
+        (["--store", "{url}", "--host", "203.0.113.7"], 1),
         (["--store", "{url}", "--port", "70000"], 2),
     ],
 )
@@ -121,5 +104,5 @@ def test_what_cannot_be_opened_is_told_in_a_line(
 def test_a_port_in_use_is_told(tmp_path: Path, url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ran = run_program("inspect", "--store", url, "--port", str(taken.getsockname()[1]))
-    assert ran.status == 3
+    assert ran.status == 1
     assert "in use" in ran.errors

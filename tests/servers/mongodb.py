@@ -23,8 +23,6 @@ from pymongo.errors import PyMongoError
 
 from tests.servers.process import ServerProcess, free_port
 
-__all__ = ["Server", "client", "database", "emptied_database", "running", "url"]
-
 
 class Server(ServerProcess):
     """A server for the tests, in its own folder; a context manager.

@@ -17,8 +17,6 @@ from tests.servers import run_folder
 from tests.servers.postgres import answers, changed, dsn
 from tests.servers.process import free_port
 
-__all__ = ["MISSING", "PROGRAM", "in_front_of", "running"]
-
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
 MISSING = "" if PROGRAM else "no PgBouncer is installed here (apt-get install pgbouncer)"
 

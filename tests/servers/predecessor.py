@@ -10,8 +10,6 @@ from pathlib import Path
 
 from benchmarks.frame.environments import ROOT, pip, python_of, renewed
 
-__all__ = ["PYTHON", "SOURCE", "load", "make"]
-
 _FOLDER = ROOT / ".venv-bench-predecessor"
 _VERSION = "0.1.42"
 # What its stores import; its other modules (with torch and more) are never loaded.

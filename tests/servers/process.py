@@ -18,7 +18,6 @@ from tests.servers import run_folder
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["ServerProcess", "free_port"]
 
 _SECONDS_TO_START = 60.0
 

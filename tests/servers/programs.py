@@ -17,8 +17,6 @@ from collections.abc import Mapping, Sequence
 from multiprocessing import reduction
 from typing import Any
 
-__all__ = ["Program", "run_python"]
-
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [

@@ -8,8 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["Connection", "Proxy"]
-
 
 class Proxy:
     """Forwards connections to a port; a context manager.
@@ -74,8 +72,15 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
+        self.refuse()
         self.cut()
+
+    def refuse(self) -> None:
+        """Refuse all further connections."""
+        with contextlib.suppress(OSError):
+            # Closed alone, it would accept the next one: its thread waits for that.
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
 
     def lose_reply(self, number: int, *, silently: bool = False) -> None:
         """Cut the connection instead of forwarding the `number`-th reply from now on.

@@ -23,8 +23,6 @@ import redis
 from tests.servers import run_folder
 from tests.servers.process import ServerProcess
 
-__all__ = ["Cluster", "Sentinels", "Server", "database", "eventually", "free_port", "running"]
-
 SLOTS = 16384
 
 

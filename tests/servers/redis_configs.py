@@ -14,8 +14,6 @@ import redis.sentinel
 
 from tests.servers.redis import Cluster, Sentinels, Server, database, running
 
-__all__ = ["alone", "behind_sentinel", "on_cluster"]
-
 Config = dict[str, object]
 
 

@@ -22,21 +22,6 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "WITHOUT_SERVERS",
-    "CannotStartError",
-    "cannot_start",
-    "entered",
-    "give_to_server_user",
-    "has_started",
-    "join",
-    "new_folder",
-    "refuse_servers",
-    "server_user",
-    "start",
-    "stop_reason",
-]
-
 _PREFIX = "jazzmine-tests-"
 _LOCK = "lock"
 _PROCESSES = "processes"

@@ -77,16 +77,6 @@ def test_the_copy_is_written_where_there_is_none(tmp_path: Path, source: Path) -
     assert run(tmp_path, "--check") == 0
 
 
-def test_a_second_run_touches_nothing(tmp_path: Path, copy: Path) -> None:
-    write(tmp_path, f"{COPY}/__pycache__/clock.pyc", "")
-    before = copy.stat().st_mtime_ns
-
-    assert run(tmp_path) == 0
-    assert run(tmp_path, "--check") == 0
-
-    assert copy.stat().st_mtime_ns == before
-
-
 def test_the_check_shows_how_a_copy_was_changed_and_the_command(
     tmp_path: Path, copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,17 +147,6 @@ def test_what_would_be_wrong_in_the_copy_is_refused_with_its_line(
     assert run(tmp_path) == 2
 
     assert f'{SOURCE}/deep/clock.py:{where}: "{word}" is left over' in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("line", ["def", "x = '", "x = (", "async def f():\n    return await(g())"])
-def test_a_source_or_copy_that_is_no_python_is_refused(
-    tmp_path: Path, source: Path, line: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source.write_text(f"{ASYNC}{line}\n", encoding="utf-8")
-
-    assert run(tmp_path) == 2
-
-    assert f"{SOURCE}/deep/clock.py:" in capsys.readouterr().err
 
 
 def test_the_copy_in_this_repository_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,6 @@ import pytest
 import jazzmine
 from jazzmine.backends.sqlite.connection import Connection, create_file, file_uri
 from jazzmine.sync.message_store import MessageStore
-from tests.servers.programs import run_python
 
 # The standard library, filelock and pydantic have ways of their own on Windows.
 PROGRAM = """
@@ -125,65 +124,3 @@ def test_on_macos_sqlite_flushes_the_cache_of_the_disk(
         for name in ("fullfsync", "checkpoint_fullfsync"):
             assert driver.execute(f"PRAGMA {name}").fetchone() == (flushes,)
         connection.close()
-
-
-# A global that is forgotten, or a singleton of a framework's, ends with the interpreter.
-AT_THE_END = """
-import atexit, os, sys
-from jazzmine.sync import MemoryItem, LongTermMemoryStore, MessageStore, WorkingMemoryStore
-from tests.behaviour.samples import conversation, message
-
-folder, kind, when = sys.argv[1:]
-URLS = {"sqlite": f"sqlite:{folder}/end.db", "json": f"json:{folder}/end.json", "memory": "memory:"}
-
-def calls(store):
-    if isinstance(store, MessageStore):
-        yield lambda: store.store_conversation(conversation())
-        yield lambda: store.get_conversation_by_id("c1")
-    elif isinstance(store, WorkingMemoryStore):
-        yield lambda: store.get_or_create("c1", "u1", "a1")
-    else:
-        yield lambda: store.put(MemoryItem(namespace=("a",), key="k", value={"x": 1}))
-        yield lambda: store.get(("a",), "k")
-    yield store.close
-
-class Holder:
-    def __init__(self, store):
-        self.store = store
-    def __del__(self):
-        use(self.store)
-
-def use(store):
-    for call in calls(store):
-        try:
-            call()
-        except Exception as error:
-            os.write(2, f"{type(error).__name__}: {error}\\n".encode())
-
-def opened():
-    for number, kind_of_store in enumerate((MessageStore, WorkingMemoryStore, LongTermMemoryStore)):
-        if kind != "json" or not number:
-            store = kind_of_store.initialize(URLS[kind])
-            next(calls(store))()
-            yield store
-
-if when == "del":
-    holders = [Holder(store) for store in opened()]
-elif when == "open":
-    atexit.register(lambda: [use(store) for store in opened()])
-else:
-    stores = list(opened())
-    atexit.register(lambda: [use(store) for store in stores])
-"""
-
-
-@pytest.mark.parametrize("when", ["del", "atexit", "open"])
-@pytest.mark.parametrize("kind", ["sqlite", "json", "memory"])
-def test_calls_at_the_end_of_the_interpreter_end(tmp_path: Path, kind: str, when: str) -> None:
-    command = [sys.executable, "-c", AT_THE_END, str(tmp_path), kind, when]
-
-    ran = run_python(command, capture_output=True, text=True, timeout=20)
-
-    assert ran.returncode == 0
-    if when != "del":
-        assert ran.stderr == ""

@@ -18,13 +18,10 @@ from jazzmine.backends.columns import CONVERSATIONS as CONVERSATIONS_TABLE
 from jazzmine.backends.columns import MESSAGES as MESSAGES_TABLE
 from jazzmine.backends.columns import TURN_TRACES as TRACES_TABLE
 from jazzmine.backends.columns import Table
-from jazzmine.backends.postgres import text
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.objects import created_tables
 from jazzmine.backends.postgres.rows import stored_rows
-from jazzmine.backends.postgres.schema import migrations
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
-from jazzmine.config import PostgresConfig, message_store_config
 from jazzmine.errors import InvalidAddressError, RecordTooLargeError
 from jazzmine.records.messages import Conversation
 from tests.faults.sizes import TOLERANCE
@@ -93,24 +90,9 @@ def test_json_whose_conversion_would_take_long_is_refused_before_it() -> None:
     assert time.monotonic() - started < 1 + TOLERANCE
 
 
-def test_floats_whose_digits_would_be_too_many_are_refused_before_they_are_all_written(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(text, "_LARGEST", 2**20)
-    json = to_json({"metadata": {"floats": [1e300] * 9_000}})
-    with pytest.raises(RecordTooLargeError, match=r"1048576 bytes.*are 10"):
-        to_json_text(json)
-
-
 def test_a_text_is_refused_if_it_is_too_long() -> None:
     with pytest.raises(RecordTooLargeError, match="268435456 bytes"):
         to_text("a" * (2**28 + 1))
-
-
-def test_numbers_with_columns_of_their_own_are_sent_as_they_are() -> None:
-    record = {"score": -0.0, "metadata": {"a": -0.0}}
-    assert to_json_text(to_json(record)) == '{"score":-0.0,"metadata":{"a":0.00}}'
-    assert to_json_text(to_json([record]), depth=2) == '[{"score":-0.0,"metadata":{"a":0.00}}]'
 
 
 @pytest.mark.parametrize("table", [CONVERSATIONS_TABLE, MESSAGES_TABLE, TRACES_TABLE])
@@ -136,19 +118,6 @@ def _constraints(field: FieldInfo) -> str:
     return f"NOT NULL DEFAULT {default}"
 
 
-def test_a_field_that_is_missing_in_the_json_of_a_message_has_its_default() -> None:
-    values = MESSAGES_TABLE.values
-    assert "coalesce(enhanced_message, '')" in values
-    assert "coalesce(intent, 'unknown')" in values
-    assert "coalesce(is_continuation, true)" in values
-    assert "coalesce(sentiment_score, 0.0)" in values
-    assert "coalesce(entities, '[]')" in values
-    assert "coalesce(metadata, '{}')" in values
-    assert "coalesce(errors" not in values
-    assert "coalesce(timestamp" not in values
-    assert "coalesce" not in TRACES_TABLE.values
-
-
 STORED = (
     '{"id":"c","user_id":"u","agent_id":"a","title":"0.00 -0","created_at":1,"last_updated_at":2,'
     '"metadata":{"a": 0.00}}'
@@ -161,19 +130,6 @@ def test_a_row_has_the_json_that_was_stored() -> None:
     record = Conversation.model_validate_json(body)
     assert repr(record.metadata) == "{'a': -0.0}"
     assert record.title == "0.00 -0"
-
-
-def test_migrations_are_numbered_in_order() -> None:
-    versions = [step.version for step in migrations()]
-    assert versions == sorted(set(versions))
-
-
-def test_a_url_of_either_scheme_is_a_configuration() -> None:
-    for scheme in ("postgres", "postgresql", "POSTGRESQL"):
-        config = message_store_config(f"{scheme}://me:hunter2@h/db")
-        assert isinstance(config, PostgresConfig)
-        assert config.dsn == f"{scheme.lower()}://me:hunter2@h/db"
-        assert "hunter2" not in repr(config)
 
 
 def test_an_address_shows_hosts_and_ports_alone() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -113,13 +112,6 @@ def test_causes_and_members_of_groups_are_kept(recorder: TurnRecorder, kind: str
     assert recorder.trace.errors[-1] == "OSError: two tools [OSError: a; ValueError: b]"
 
 
-def test_a_chain_of_causes_that_is_a_ring_ends(recorder: TurnRecorder) -> None:
-    first, second = ValueError("a"), ValueError("b")
-    first.__cause__, second.__cause__ = second, first
-    recorder.error(first)
-    assert recorder.trace.errors == ["ValueError: a, caused by ValueError: b"]
-
-
 @KINDS
 def test_a_cancellation_is_its_class_alone(recorder: TurnRecorder, kind: str) -> None:
     with suppress(asyncio.CancelledError), block(recorder, kind):
@@ -179,17 +171,6 @@ async def test_tasks_inside_of_a_tool_belong_to_it(recorder: TurnRecorder) -> No
     assert requests(recorder) == {"I look.": ["compare", "c"]}
 
 
-def test_threads_of_a_pool_are_siblings(recorder: TurnRecorder) -> None:
-    def look_up(name: str) -> None:
-        with recorder.tool_call(name):
-            pass
-
-    recorder.assistant("I look.")
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(look_up, ["a", "b", "c"]))
-    assert sorted(requests(recorder)["I look."]) == ["a", "b", "c"]
-
-
 def test_a_generator_that_waits_holds_no_call_of_its_caller(recorder: TurnRecorder) -> None:
     def streamed(name: str) -> Generator[None, None, None]:
         with recorder.tool_call(name):
@@ -208,14 +189,6 @@ def test_a_generator_that_waits_holds_no_call_of_its_caller(recorder: TurnRecord
     with measured("c"), recorder.tool_call("in_c"):
         pass
     assert requests(recorder) == {"I look.": ["a", "b", "c"]}
-
-
-def test_tools_of_another_turn_hold_no_calls(recorder: TurnRecorder) -> None:
-    inner = TurnRecorder(conversation_id="c2", user_id="ada", agent_id="sub")
-    with recorder.tool_call("ask_sub"), inner.tool_call("look_up"):
-        pass
-    assert requests(inner) == {"": ["look_up"]}
-    assert requests(recorder) == {"": ["ask_sub"]}
 
 
 @pytest.mark.parametrize("purpose", ["moderation", "title"])

@@ -58,12 +58,6 @@ def test_the_scores_are_those_of_bm25() -> None:
     assert dict(ranking) == {"1": pytest.approx(short), "2": pytest.approx(long)}
 
 
-def test_equal_scores_keep_their_order_and_no_text_is_no_error() -> None:
-    assert [name for name, _ in ranked_by_words("a", {"y": "a", "x": "a"})] == ["y", "x"]
-    assert ranked_by_words("a", {}) == ranked_by_words("a", {"x": ""}) == []
-    assert ranked_by_words("?", {"x": "a"}) == []
-
-
 @pytest.mark.parametrize("factor", [1.0, 1e-300, 1e300])
 def test_a_vector_has_length_1(factor: float) -> None:
     packed = packed_vectors([[3 * factor, -4 * factor], [0.0, 0.0], [0.0, factor]])

@@ -10,7 +10,6 @@ from jazzmine import ConfigurationError, InvalidAddressError, core, sync
 from jazzmine.config import (
     JSONStoreConfig,
     MemoryStoreConfig,
-    PostgresConfig,
     message_store_config,
     working_memory_config,
 )
@@ -34,13 +33,6 @@ def test_a_class_that_is_called_with_an_address_names_initialize(
     kind = type(wrong).__name__
     with pytest.raises(TypeError, match=rf"Config, not {kind}; .* call initialize\(\)"):
         getattr(api, name)(wrong)
-
-
-def test_a_pool_that_is_smaller_than_its_least_size_is_refused_with_both() -> None:
-    with pytest.raises(ConfigurationError, match="pool_max must not be less than pool_min: 1 < 2"):
-        PostgresConfig(dsn="postgresql://db.example/agents", pool_max=1)
-    with pytest.raises(ConfigurationError, match="pool_max must be 1 or more, not 0"):
-        PostgresConfig(dsn="postgresql://db.example/agents", pool_min=0, pool_max=0)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +117,6 @@ def test_a_url_of_no_known_storage_is_refused_without_repeating_it(url: str, tex
     assert isinstance(caught.value, ConfigurationError)
     assert isinstance(caught.value, ConnectionError)
     assert "secret" not in str(caught.value)
-
-
-def test_a_storage_may_be_written_in_capitals() -> None:
-    assert message_store_config({"storage": "JSON"}) == JSONStoreConfig()
-    for written in ({"storage": "MEMORY"}, "Memory:", {}):
-        assert working_memory_config(written) == MemoryStoreConfig()
 
 
 def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_ignored(

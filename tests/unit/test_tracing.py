@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
@@ -34,15 +33,6 @@ def test_a_tracer_has_the_name_and_the_version_of_the_library() -> None:
     assert span.instrumentation_scope.version
 
 
-def test_spans_nest_below_the_current_one() -> None:
-    with sync.WorkingMemoryStore.initialize() as store, recorded() as spans:
-        with spans.tracer.start_as_current_span("turn"):
-            store.ping()
-        ping, turn = spans.take()
-
-    assert ping.parent == turn.context
-
-
 def test_what_is_below_a_span_that_is_not_sampled_is_not_sampled() -> None:
     with sync.WorkingMemoryStore.initialize() as store, recorded(ALWAYS_OFF) as spans:
         store.get_or_create("c", "user", "agent")
@@ -52,25 +42,6 @@ def test_what_is_below_a_span_that_is_not_sampled_is_not_sampled() -> None:
     assert spans.take() == []
     assert within.is_valid
     assert not within.trace_flags.sampled
-
-
-def test_no_span_is_current_after_a_call_that_raised() -> None:
-    with sync.WorkingMemoryStore.initialize() as store, recorded():
-        with pytest.raises(TypeError):
-            store.get(5)  # type: ignore[arg-type]
-
-        assert trace.get_current_span() is trace.INVALID_SPAN
-
-
-@pytest.mark.parametrize("wrong", [(), ("c", "more"), ("c", "m", "o", "r", "e")], ids=len)
-def test_wrong_arguments_raise_what_they_do_untraced(wrong: tuple[str, ...]) -> None:
-    with sync.WorkingMemoryStore.initialize() as store:
-        with pytest.raises(TypeError) as untraced:
-            store.get(*wrong)
-        with recorded(), pytest.raises(TypeError) as traced:
-            store.get(*wrong)
-
-    assert str(traced.value) == str(untraced.value)
 
 
 async def test_the_span_of_a_cancelled_call_ends_with_an_error() -> None:

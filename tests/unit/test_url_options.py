@@ -10,11 +10,8 @@ import pytest
 
 from jazzmine.config import (
     JSONStoreConfig,
-    MemoryMessagesConfig,
     MongoDBConfig,
     PostgresConfig,
-    RedisConfig,
-    SQLiteConfig,
     message_store_config,
     working_memory_config,
 )
@@ -33,23 +30,9 @@ def test_options_are_taken_out_of_the_url_of_a_database() -> None:
     )
 
 
-def test_a_url_of_options_alone_keeps_no_question_mark() -> None:
-    assert message_store_config("mongodb://h/chat?timeout=5") == MongoDBConfig(
-        uri="mongodb://h/chat", db="chat", timeout=5.0
-    )
-    assert working_memory_config("redis://h:1/2?ttl_seconds=60") == RedisConfig(
-        url="redis://h:1/2", ttl_seconds=60.0
-    )
-
-
 def test_options_of_the_driver_stay_in_the_url() -> None:
     url = "mongodb://h/chat?replicaSet=rs0&w=1"
     assert message_store_config(url) == MongoDBConfig(uri=url, db="chat")
-
-
-@pytest.mark.parametrize("path", ["what?.json", "a?b=c.json", "?", "a?path=b", "a?fsync"])
-def test_only_known_options_are_no_part_of_a_path(path: str) -> None:
-    assert message_store_config(f"json:{path}") == JSONStoreConfig(path=path)
 
 
 @pytest.mark.parametrize("wrong", ["fsnc", "lock_timeut", "serch"])
@@ -70,23 +53,6 @@ def test_a_wrong_value_is_refused_by_its_name(option: str) -> None:
         message_store_config(f"postgresql://u:sesame@h/db?{option}")
 
 
-def test_nothing_follows_the_scheme_of_a_store_without_an_address() -> None:
-    with pytest.raises(ConfigurationError, match="nothing may follow memory:"):
-        working_memory_config("memory:turns")
-
-
-def test_an_option_is_checked_by_its_type_in_every_store() -> None:
-    for store in ("memory:", "redis://h", "sqlite:a.db", "postgresql://h/db"):
-        with pytest.raises(ConfigurationError, match="ttl_seconds must be more than 0 s"):
-            working_memory_config(f"{store}?ttl_seconds=0")
-
-
-@pytest.mark.parametrize("scheme", ["json", "sqlite"])
-def test_a_path_with_two_slashes_is_not_taken_for_one_in_the_root_folder(scheme: str) -> None:
-    with pytest.raises(InvalidAddressError, match=f"directly after {scheme}:"):
-        message_store_config(f"{scheme}:///agent.db")
-
-
 def test_a_url_of_the_other_kind_of_store_is_said_to_be_one() -> None:
     with pytest.raises(InvalidAddressError, match=r"^redis: is no message store; allowed: json:"):
         message_store_config("redis://:sesame@h")
@@ -96,13 +62,6 @@ def test_a_url_of_the_other_kind_of_store_is_said_to_be_one() -> None:
         working_memory_config("mongodb://u:sesame@h/db")
     with pytest.raises(InvalidAddressError, match=r"^the URL names no known storage"):
         message_store_config("sesame:x")
-
-
-def test_an_unknown_option_of_a_memory_is_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"unknown option 'ttl' .* allowed: ttl_seconds"):
-        working_memory_config("memory:?ttl=5")
-    with pytest.raises(ConfigurationError, match="nothing may follow memory:"):
-        working_memory_config("memory:here?ttl=5")
 
 
 @pytest.mark.parametrize(
@@ -136,11 +95,6 @@ def test_a_value_that_the_driver_refuses_in_its_own_way_is_refused(opened: Any, 
     with pytest.raises(InvalidAddressError) as raised:
         opened.initialize(url)
     assert "sesame" not in str(raised.value)
-
-
-def test_an_option_of_the_working_memory_may_be_meant() -> None:
-    with pytest.raises(InvalidAddressError, match="did you mean 'ttl_seconds'"):
-        WorkingMemoryStore.initialize("postgresql://h/db?ttl_secnds=3")
 
 
 @pytest.mark.parametrize(
@@ -188,20 +142,6 @@ def test_a_plain_path_is_a_file_of_the_kind_that_its_end_names(
     assert Path(getattr(found, "path")) == Path(path).absolute()  # noqa: B009 - not every configuration has one
 
 
-def test_messages_may_be_kept_in_the_process() -> None:
-    assert message_store_config("memory:") == MemoryMessagesConfig()
-    assert message_store_config({"storage": "memory"}) == MemoryMessagesConfig()
-    with pytest.raises(ConfigurationError, match="in the process, take memory:"):
-        message_store_config("sqlite::memory:")
-    with pytest.raises(ConfigurationError, match="in the process, take memory:"):
-        working_memory_config("sqlite::memory:")
-
-
-def test_a_path_in_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAZZMINE_MESSAGE_STORE", "agent.db")
-    assert message_store_config(None) == SQLiteConfig(path="agent.db")
-
-
 @pytest.mark.parametrize(
     "path", ["messages", Path("messages.txt"), "host=h password=sesame", "", ":a"]
 )
@@ -211,11 +151,6 @@ def test_a_path_whose_end_says_nothing_is_refused_with_both_ways_to_say_it(path:
     with pytest.raises(ConfigurationError, match=r"sqlite\); write sqlite:PATH$") as raised:
         working_memory_config(path)
     assert "sesame" not in str(raised.value)
-
-
-def test_a_working_memory_is_not_kept_in_a_json_file() -> None:
-    with pytest.raises(ConfigurationError, match="write sqlite:PATH"):
-        working_memory_config("memory.json")
 
 
 def test_a_configuration_of_another_type_is_refused() -> None:

@@ -1,19 +1,42 @@
-"""psycopg's async pool, and its sync pool with what the async one does not need."""
+"""psycopg's two pools, which do not keep a program from its end."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from psycopg import Connection
+from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 __all__ = ["AsyncDriverPool", "SyncDriverPool"]
 
 C = TypeVar("C", bound=Connection[Any])
 
-AsyncDriverPool = AsyncConnectionPool
+A = TypeVar("A", bound=AsyncConnection[Any])
+
+
+class AsyncDriverPool(AsyncConnectionPool[A]):
+    """psycopg's pool, whose workers end when they are cancelled, whatever they do then."""
+
+    @classmethod
+    async def worker(cls, q: Any) -> None:
+        """Run tasks until the event loop ends."""
+        await super().worker(cast(Any, _Tasks(q)))
+
+
+class _Tasks:
+    """The tasks of a worker, which psycopg's would go on with after a cancellation."""
+
+    def __init__(self, queue: Any) -> None:
+        self._queue = queue
+
+    async def get(self) -> Any:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
+        return await self._queue.get()
 
 
 class SyncDriverPool(ConnectionPool[C]):

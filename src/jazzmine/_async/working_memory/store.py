@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from threading import get_ident
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from jazzmine._async.background import Periodic
 from jazzmine._async.operation import operation
-from jazzmine._async.store import Store
 from jazzmine._async.working_memory.backend import Stored, WorkingMemoryBackend
 from jazzmine._async.working_memory.calls import Block, Change, Decide
+from jazzmine._async.working_memory.transitions import TransitionMethods
 from jazzmine._async.working_memory.updates import Updates
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline, begin_call, call_deadline
@@ -27,13 +27,12 @@ from jazzmine.errors import (
     NotFoundError,
     StaleWorkingMemoryError,
 )
+from jazzmine.process import UPDATING
 from jazzmine.records.arguments import require_id
-from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
+from jazzmine.records.derived_state import STRICT
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
-from jazzmine.records.tool_call import ToolCallRecord
-from jazzmine.records.turn import TurnCache
-from jazzmine.records.working_memory import STRICT, WorkingMemory
+from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.tracing import call_span
 
 __all__ = ["WorkingMemoryStore", "no_working_memory"]
@@ -41,7 +40,7 @@ __all__ = ["WorkingMemoryStore", "no_working_memory"]
 logger: logging.Logger = logging.getLogger(__name__)
 
 
-class WorkingMemoryStore(Store[WorkingMemoryBackend]):
+class WorkingMemoryStore(TransitionMethods):
     """What each conversation is in the middle of.
 
     One conversation's updates take effect one after another, different conversations never wait
@@ -75,7 +74,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         self._strict = config.strict
         self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
         self._updates = Updates(backend, self.memory_type, config, self.require_open, self.form)
-        self._functions_in: set[int] = set()  # the threads in which a function of update() runs
 
     @classmethod
     async def initialize(
@@ -328,7 +326,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
         Raises:
             ValidationError: it has set a value that cannot be stored; nothing was changed.
-            RuntimeError: it has called the store.
+            RuntimeError: it has called a store.
         """
 
         def decide(stored: Stored) -> Change | None:
@@ -336,11 +334,11 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             if message_id in before.applied_messages:
                 return None
             memory = self._lent(before)
-            self._functions_in.add(get_ident())
+            UPDATING.add(get_ident())
             try:
                 changed = transition(memory)
             finally:
-                self._functions_in.discard(get_ident())
+                UPDATING.discard(get_ident())
             if changed is not None and not isinstance(changed, bool):
                 raise TypeError(
                     f"transition must return None or a bool, not {type(changed).__name__}: it is a"
@@ -408,143 +406,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
     # Transitions
 
-    @operation()
-    async def begin_turn(self, conversation_id: str, turn_cache: TurnCache) -> WorkingMemory:
-        """Enter a turn; see `WorkingMemory.begin_turn`."""
-        return await self._update(conversation_id, lambda wm: wm.begin_turn(turn_cache))
-
-    @operation()
-    async def end_turn(
-        self, conversation_id: str, agent_response: str, agent_intent: str, topic_summary: str = ""
-    ) -> WorkingMemory:
-        """Remember the reply; see `WorkingMemory.end_turn`."""
-        return await self._update(
-            conversation_id, lambda wm: wm.end_turn(agent_response, agent_intent, topic_summary)
-        )
-
-    @operation()
-    async def start_flow(self, conversation_id: str, flow_state: ActiveFlowState) -> WorkingMemory:
-        """Make a flow the active one; see `WorkingMemory.start_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.start_flow(flow_state))
-
-    @operation()
-    async def suspend_flow(self, conversation_id: str) -> WorkingMemory:
-        """Set the flow in progress aside; see `WorkingMemory.suspend_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.suspend_flow())
-
-    @operation()
-    async def resume_flow(self, conversation_id: str, flow_id: str | None = None) -> WorkingMemory:
-        """Go on with a flow that was set aside; see `WorkingMemory.resume_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.resume_flow(flow_id))
-
-    @operation()
-    async def advance_sequential_step(
-        self, conversation_id: str, step_result: dict[str, Any]
-    ) -> WorkingMemory:
-        """Finish a step of the flow; see `WorkingMemory.advance_sequential_step`."""
-        return await self._update(
-            conversation_id, lambda wm: wm.advance_sequential_step(step_result)
-        )
-
-    @operation()
-    async def record_branch_result(
-        self, conversation_id: str, branch_id: str, result: Any
-    ) -> WorkingMemory:
-        """Finish a branch of the flow; see `WorkingMemory.record_branch_result`."""
-        return await self._update(
-            conversation_id, lambda wm: wm.record_branch_result(branch_id, result)
-        )
-
-    @operation()
-    async def set_condition_branch(self, conversation_id: str, branch: str) -> WorkingMemory:
-        """Keep where the flow's condition led; see `WorkingMemory.set_condition_branch`."""
-        return await self._update(conversation_id, lambda wm: wm.set_condition_branch(branch))
-
-    @operation()
-    async def record_tool_call(self, conversation_id: str, record: ToolCallRecord) -> WorkingMemory:
-        """Keep a tool call; see `WorkingMemory.record_tool_call`."""
-        return await self._update(conversation_id, lambda wm: wm.record_tool_call(record))
-
-    @operation()
-    async def register_slots(
-        self, conversation_id: str, slots: Iterable[Slot], replace: bool = False
-    ) -> WorkingMemory:
-        """Say what the flow is to ask for; see `WorkingMemory.register_slots`."""
-        if isinstance(slots, Iterator):
-            slots = list(slots)  # it can be read only once
-        return await self._update(conversation_id, lambda wm: wm.register_slots(slots, replace))
-
-    @operation()
-    async def collect_slot(
-        self, conversation_id: str, slot_name: str, value: Any, validation_error: str = ""
-    ) -> WorkingMemory:
-        """Keep the answer for a slot; see `WorkingMemory.collect_slot`."""
-        return await self._update(
-            conversation_id, lambda wm: wm.collect_slot(slot_name, value, validation_error)
-        )
-
-    @operation()
-    async def clear_slot(self, conversation_id: str, slot_name: str) -> WorkingMemory:
-        """Open a slot again; see `WorkingMemory.clear_slot`."""
-        return await self._update(conversation_id, lambda wm: wm.clear_slot(slot_name))
-
-    @operation()
-    async def forget_entity(self, conversation_id: str, name: str) -> WorkingMemory:
-        """Remove an entity; see `WorkingMemory.forget_entity`."""
-        return await self._update(conversation_id, lambda wm: wm.forget_entity(name))
-
-    @operation()
-    async def request_confirmation(
-        self, conversation_id: str, confirmation: PendingConfirmation
-    ) -> WorkingMemory:
-        """Wait for the user's yes; see `WorkingMemory.request_confirmation`."""
-        return await self._update(conversation_id, lambda wm: wm.request_confirmation(confirmation))
-
-    @operation()
-    async def confirm_action(
-        self, conversation_id: str, confirmation_id: str | None = None
-    ) -> WorkingMemory:
-        """Take the user's yes; see `WorkingMemory.confirm_action`.
-
-        Returns:
-            The working memory; its `confirmed` is the question that this very call has confirmed,
-            with its payload, and None if it does not apply: of two callers only one has it.
-        """
-        question: PendingConfirmation | None = None
-
-        def confirm(wm: WorkingMemory) -> bool:
-            nonlocal question
-            open_question, question = wm.pending_confirmation, None
-            applied = wm.confirm_action(confirmation_id)
-            question = open_question if applied else None
-            return applied
-
-        memory = await self._update(conversation_id, confirm)
-        set_unvalidated(memory, confirmed=None if question is None else deep_copy(question))
-        return memory
-
-    @operation()
-    async def complete_flow(
-        self, conversation_id: str, flow_id: str | None = None
-    ) -> WorkingMemory:
-        """Archive the flow as completed; see `WorkingMemory.complete_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.complete_flow(flow_id))
-
-    @operation()
-    async def cancel_flow(self, conversation_id: str, flow_id: str | None = None) -> WorkingMemory:
-        """Archive the flow as cancelled; see `WorkingMemory.cancel_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.cancel_flow(flow_id))
-
-    @operation()
-    async def fail_flow(self, conversation_id: str, flow_id: str | None = None) -> WorkingMemory:
-        """Archive the flow as failed; see `WorkingMemory.fail_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.fail_flow(flow_id))
-
-    @operation()
-    async def set_data(self, conversation_id: str, **values: Any) -> WorkingMemory:
-        """Merge values into the application's own; see `WorkingMemory.set_data`."""
-        return await self._update(conversation_id, lambda wm: wm.set_data(**values))
-
     async def _update(
         self, conversation_id: str, transition: Callable[[WorkingMemory], bool]
     ) -> WorkingMemory:
@@ -601,21 +462,9 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         return call_deadline(self._config.timeout)
 
     def _renewed(self, block: Block) -> AbstractAsyncContextManager[None]:
-        if not self.backend.locks_expire:
+        if self.backend.is_in_process:
             return nullcontext()
         return Periodic(self._config.lease_seconds / 3, partial(self._updates.renew, block))
-
-    def require_open(self) -> None:
-        """Raise unless the store is open, and not called by a function that `update` calls.
-
-        In SQLite such a function may run in the thread that writes, which would wait for itself.
-        """
-        super().require_open()
-        if get_ident() in self._functions_in:
-            raise RuntimeError(
-                "the function of update() has called the store: it uses the methods of the working"
-                " memory that it is given"
-            )
 
     async def _close(self) -> None:
         await self._updates.close()

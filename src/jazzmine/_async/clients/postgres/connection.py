@@ -13,7 +13,6 @@ from psycopg import AsyncRawCursor, generators, waiting
 from psycopg.rows import TupleRow, tuple_row
 
 from jazzmine._compat.concurrency import AsyncWork as Work
-from jazzmine._compat.concurrency import async_end_worker as end_worker
 from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.backends.postgres.errors import TimedOut
 from jazzmine.backends.postgres.schema import Query
@@ -56,11 +55,7 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
     @classmethod
     async def connect(cls, conninfo: str = "", **options: Any) -> Self:
         """Connect as psycopg does, whether or not its method was replaced."""
-        try:
-            connection: Self = await _CONNECT(cls, conninfo, **options)
-        except BaseException as error:
-            end_worker(error)
-            raise
+        connection: Self = await _CONNECT(cls, conninfo, **options)
         return connection
 
     async def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
