@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from inspect import signature
 from threading import get_ident
 from types import TracebackType
 from typing import Any, ClassVar, Generic, TypeVar
@@ -65,8 +66,8 @@ class Store(ABC, Generic[AnyBackend]):
     scope: ClassVar[str]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        given = args[0] if args else None
-        if not (args or kwargs) or isinstance(given, (str, Mapping, os.PathLike)):
+        is_address = isinstance(args[0], (str, Mapping, os.PathLike)) if args else not kwargs
+        if is_address and "backend" in signature(cls.__init__).parameters:
             raise TypeError("a store is opened by initialize(), with a URL, a path or a mapping")
         store = super().__new__(cls)
         store._made_with = args, kwargs

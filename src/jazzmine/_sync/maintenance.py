@@ -63,7 +63,7 @@ def iter_records(
 
     Args:
         store: an open store.
-        kinds: which records; those of each kind come before those of the next.
+        kinds: the kinds of the records, in this order.
         size: the largest number of rows to read at a time.
     """
     for kind, rows in store.backend.iter_stored(kinds, size):

@@ -68,10 +68,10 @@ class _Runs(AgentMiddleware):
             # A streamed run only begins here, and goes on in the task of its reader.
             if not context.stream:
                 _RUN.set(outer)
-        if context.stream:
-            finish_when_dropped(run, context.result)
-        else:
+        if not context.stream:
             await finished(run.finish())
+        elif context.result is not None:
+            finish_when_dropped(run, context.result)
 
 
 class _Models(ChatMiddleware):

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import fields
-from types import TracebackType
 from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
@@ -35,7 +34,7 @@ from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError
 from jazzmine.records.messages import Message, MessageRole
 
-with supported("openai-agents", "0.8.0", "1.0"):
+with supported("openai-agents", "0.23.1", "1.0"):
     from agents import RunHooks
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
@@ -167,7 +166,7 @@ class JazzmineSession:
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
     ) -> Any:
-        from agents.memory.session import _CompactionSnapshot  # older versions do not ask
+        from agents.memory.session import _CompactionSnapshot  # not public: only where it is asked
 
         stored = await self._store.get_messages_by_conversation_id(self.session_id)
         visible = [message for message in stored if not message.is_flagged]
@@ -233,24 +232,14 @@ class JazzmineRunHooks(RunHooks[Any]):
     async def __aenter__(self) -> JazzmineRunHooks:
         return self._begin()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, at: object) -> None:
         await finished(self._end().finish(error))
 
     def __enter__(self) -> JazzmineRunHooks:
         called_directly(self._conversations.given)
         return self._begin()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         run = self._end()
         run.store = called_directly(self._conversations.given)
         completed(run.finish(error))

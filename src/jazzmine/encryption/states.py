@@ -29,7 +29,7 @@ class StateForm:
 
     def __init__(self, keyring: Keyring | None, accepts_plain: bool = False) -> None:
         self.keyring = keyring
-        #: The number of the format, which is kept beside what is written.
+        #: The number of the format, which is kept beside the state.
         self.format: int = FORMAT if keyring is None else _SEALED_FORMAT
         self._accepts_plain = accepts_plain
 

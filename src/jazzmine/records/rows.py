@@ -70,8 +70,10 @@ class RowDecoder(Generic[AnyRecord]):
                 keys.
         """
         record = self.stored_record(row)
-        if self._codec is not None or vars(record)["metadata"]:
-            self._open(record, row, conversation_id)
+        if self._codec is not None:
+            self._codec.decrypt(record, row_id(row), conversation_id)
+        elif vars(record)["metadata"]:
+            self._require_plain(record)
         return record
 
     def stored_record(self, row: Row) -> AnyRecord:
@@ -115,8 +117,10 @@ class RowDecoder(Generic[AnyRecord]):
         for record, row in zip(records, rows, strict=True):
             if not always <= record.__pydantic_fields_set__:
                 return self._one_by_one(rows, conversation_id)
-            if codec is not None or vars(record)["metadata"]:
-                self._open(record, row, conversation_id)
+            if codec is not None:
+                codec.decrypt(record, row_id(row), conversation_id)
+            elif vars(record)["metadata"]:
+                self._require_plain(record)
         return records
 
     def _one_by_one(self, rows: Sequence[Row], conversation_id: str | None) -> list[AnyRecord]:
@@ -125,11 +129,8 @@ class RowDecoder(Generic[AnyRecord]):
 
         return list(self._unreadable.readable(rows, read))
 
-    def _open(self, record: AnyRecord, row: Row, conversation_id: str | None) -> None:
-        """Decrypt a record; raise `DecryptionError` if the store was opened without keys."""
-        if self._codec is not None:
-            self._codec.decrypt(record, row_id(row), conversation_id)
-            return
+    def _require_plain(self, record: AnyRecord) -> None:
+        """Raise `DecryptionError` if a record is encrypted."""
         encrypted = encrypted_text(vars(record)["metadata"])
         if encrypted is not None:
             name = f"{self._kind.__name__} {vars(record)['id']!r}"

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 
 from jazzmine._async.operation import composed
 from jazzmine._async.view import View
-from jazzmine._async.working_memory.store import WorkingMemoryStore, no_working_memory
+from jazzmine._async.working_memory.store import WorkingMemoryStore
+from jazzmine._async.working_memory.transitions import no_working_memory
 from jazzmine.errors import IntegrityError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import checked_copy

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 
 from jazzmine._sync.operation import composed
 from jazzmine._sync.view import View
-from jazzmine._sync.working_memory.store import WorkingMemoryStore, no_working_memory
+from jazzmine._sync.working_memory.store import WorkingMemoryStore
+from jazzmine._sync.working_memory.transitions import no_working_memory
 from jazzmine.errors import IntegrityError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import checked_copy

@@ -5,37 +5,28 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator, Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from threading import get_ident
-from typing import ClassVar
 
 from jazzmine._sync.background import Periodic
 from jazzmine._sync.operation import operation
-from jazzmine._sync.working_memory.backend import Stored, WorkingMemoryBackend
+from jazzmine._sync.working_memory.backend import Stored
 from jazzmine._sync.working_memory.calls import Block, Change, Decide
-from jazzmine._sync.working_memory.transitions import TransitionMethods
-from jazzmine._sync.working_memory.updates import Updates
-from jazzmine.config import MemoryOptions
+from jazzmine._sync.working_memory.transitions import TransitionMethods, found
 from jazzmine.deadline import Deadline, begin_call, call_deadline
-from jazzmine.encryption.states import StateForm
 from jazzmine.errors import (
     IntegrityError,
     LockLostError,
-    NotAppliedError,
-    NotFoundError,
     StaleWorkingMemoryError,
 )
-from jazzmine.process import UPDATING
 from jazzmine.records.arguments import require_id
-from jazzmine.records.derived_state import STRICT
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.tracing import call_span
 
-__all__ = ["WorkingMemoryStore", "no_working_memory"]
+__all__ = ["WorkingMemoryStore"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -63,17 +54,6 @@ class WorkingMemoryStore(TransitionMethods):
     """
 
     scope = "jazzmine.working_memory"
-
-    #: The class of the working memories; a subclass of the store may name a subclass of it
-    #: that sets other limits.
-    memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
-
-    def __init__(self, backend: WorkingMemoryBackend, config: MemoryOptions) -> None:
-        super().__init__(backend)
-        self._config = config
-        self._strict = config.strict
-        self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
-        self._updates = Updates(backend, self.memory_type, config, self.require_open, self.form)
 
     @classmethod
     def initialize(
@@ -153,7 +133,7 @@ class WorkingMemoryStore(TransitionMethods):
             )
             if change is not None:
                 return deep_copy(new)
-        memory = _found(conversation_id, stored)
+        memory = found(conversation_id, stored)
         if memory.user_id != user_id:
             raise IntegrityError(
                 f"the working memory of conversation {conversation_id!r} is another user's"
@@ -214,9 +194,9 @@ class WorkingMemoryStore(TransitionMethods):
         restored.derive_statuses()
 
         def decide(stored: Stored) -> Change:
-            current = _found(conversation_id, stored)
+            current = found(conversation_id, stored)
             if stored.mark != read.mark:
-                raise _stale(_found(conversation_id, read), stored)
+                raise _stale(found(conversation_id, read), stored)
             set_unvalidated(
                 restored,
                 revision=current.revision + 1,
@@ -305,54 +285,7 @@ class WorkingMemoryStore(TransitionMethods):
             return len(self.backend.conversations(self._deadline(), owner))
         return self.backend.count(self._deadline())
 
-    # Several changes at once
-
-    @operation()
-    def update(
-        self,
-        conversation_id: str,
-        transition: Callable[[WorkingMemory], bool | None],
-        message_id: str | None = None,
-    ) -> WorkingMemory:
-        """Change a conversation's working memory by a function, in one step.
-
-        Args:
-            transition: changes the working memory that it is given, by its methods or in place;
-                it returns False to leave it as it was. It may be called several times, with what
-                is stored then, perhaps in another thread: so it must have no other effect, call
-                no store, and take no time.
-            message_id: the message of the user that it belongs to; its change is made once,
-                however often the call is repeated with one of the last 16 messages.
-
-        Raises:
-            ValidationError: it has set a value that cannot be stored; nothing was changed.
-            RuntimeError: it has called a store.
-        """
-
-        def decide(stored: Stored) -> Change | None:
-            before = _found(conversation_id, stored)
-            if message_id in before.applied_messages:
-                return None
-            memory = self._lent(before)
-            UPDATING.add(get_ident())
-            try:
-                changed = transition(memory)
-            finally:
-                UPDATING.discard(get_ident())
-            if changed is not None and not isinstance(changed, bool):
-                raise TypeError(
-                    f"transition must return None or a bool, not {type(changed).__name__}: it is a"
-                    " plain function, and what waits belongs into locked()"
-                )
-            return (
-                None if changed is False else Change(self._given_back(memory, before, message_id))
-            )
-
-        require_id("conversation_id", conversation_id)
-        if message_id is not None:
-            require_id("message_id", message_id)
-        stored, change = self._updates.change(conversation_id, decide)
-        return _result(stored, change)
+    # Blocks
 
     @contextmanager
     def locked(
@@ -382,7 +315,7 @@ class WorkingMemoryStore(TransitionMethods):
         process = os.getpid()
         block = self._updates.begin_block(require_id("conversation_id", conversation_id))
         try:
-            before = _found(conversation_id, self._updates.lock(block))
+            before = found(conversation_id, self._updates.lock(block))
             memory = self._lent(before)
             try:
                 with self._renewed(block):
@@ -404,58 +337,6 @@ class WorkingMemoryStore(TransitionMethods):
                 self._updates.abandon_block(block, error)
             raise
 
-    # Transitions
-
-    def _update(
-        self, conversation_id: str, transition: Callable[[WorkingMemory], bool]
-    ) -> WorkingMemory:
-        refusal: NotAppliedError | None = None
-
-        def decide(stored: Stored) -> Change | None:
-            nonlocal refusal
-            memory = partial_copy(_found(conversation_id, stored))
-            vars(memory)[STRICT] = True
-            try:
-                applied, refusal = transition(memory), None
-            except NotAppliedError as error:
-                applied, refusal = False, error
-            del vars(memory)[STRICT]
-            set_unvalidated(memory, revision=memory.revision + 1)
-            return Change(memory) if applied else None
-
-        require_id("conversation_id", conversation_id)
-        stored, change = self._updates.change(conversation_id, decide)
-        if refusal is not None:
-            if self._strict:
-                raise refusal
-            logger.warning("%s", refusal)
-        return _result(stored, change)
-
-    # What callers change in place
-
-    def _lent(self, stored: WorkingMemory) -> WorkingMemory:
-        """Return a copy for a caller to change."""
-        memory = deep_copy(stored)
-        if self._strict:
-            vars(memory)[STRICT] = True
-        return memory
-
-    def _given_back(
-        self, memory: WorkingMemory, before: WorkingMemory, message_id: str | None = None
-    ) -> WorkingMemory:
-        """Return what a caller has made of a copy; it is validated, as it was changed in place."""
-        changed = with_class(checked_copy(memory, WorkingMemory, "wm"), self.memory_type)
-        if changed.conversation_id != before.conversation_id:
-            raise ValueError(
-                f"conversation {before.conversation_id!r} was given another conversation_id"
-            )
-        set_unvalidated(changed, revision=before.revision + 1, created_at=before.created_at)
-        if message_id is not None:
-            applied = [*before.applied_messages, message_id][-changed.max_known_messages :]
-            set_unvalidated(changed, applied_messages=applied)
-        changed.derive_statuses()
-        return changed
-
     # The store's life
 
     def _deadline(self) -> Deadline:
@@ -471,27 +352,8 @@ class WorkingMemoryStore(TransitionMethods):
         super()._close()
 
 
-def _found(conversation_id: str, stored: Stored) -> WorkingMemory:
-    if not isinstance(stored.data, WorkingMemory):
-        raise no_working_memory(conversation_id)
-    return stored.data
-
-
-def no_working_memory(conversation_id: str) -> NotFoundError:
-    """Return the error for a conversation without a working memory."""
-    return NotFoundError(
-        f"conversation {conversation_id!r} has no working memory; get_or_create() makes one"
-    )
-
-
 def _copied(stored: Stored) -> WorkingMemory | None:
     return deep_copy(stored.data) if isinstance(stored.data, WorkingMemory) else None
-
-
-def _result(stored: Stored, change: Change | None) -> WorkingMemory:
-    memory = stored.data if change is None else change.memory
-    assert isinstance(memory, WorkingMemory)
-    return deep_copy(memory)
 
 
 def _stale(saved: WorkingMemory, stored: Stored) -> StaleWorkingMemoryError:
