@@ -66,9 +66,8 @@ class Store(ABC, Generic[AnyBackend]):
     scope: ClassVar[str]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        given = args[0] if args else None
-        lacks_backend = not (args or kwargs) and "backend" in signature(cls.__init__).parameters
-        if lacks_backend or isinstance(given, (str, Mapping, os.PathLike)):
+        is_address = isinstance(args[0], (str, Mapping, os.PathLike)) if args else not kwargs
+        if is_address and "backend" in signature(cls.__init__).parameters:
             raise TypeError("a store is opened by initialize(), with a URL, a path or a mapping")
         store = super().__new__(cls)
         store._made_with = args, kwargs
