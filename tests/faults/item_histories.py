@@ -26,8 +26,11 @@ PLACES: list[tuple[tuple[str, ...], str]] = [
     (("n", "a"), "l"),
     (("n", "b"), "k"),
 ]
-EMPTY = (None,) * len(PLACES)
-"""The state before all calls: the number in each item, None where there is none."""
+NO_NUMBERS: tuple[int | None, ...] = (None,) * len(PLACES)
+EMPTY = (NO_NUMBERS, frozenset[tuple[float, int | None]]())
+"""The state before all calls: the number in each item, None where there is none, and for each
+erasure, by its beginning, None and the numbers that have to be gone when it ends.
+"""
 
 ITEM_READS = ("get", "list", "namespaces")
 CONFLICT = "conflict"
@@ -65,29 +68,36 @@ class Given(NamedTuple):
 def item_model(state: Any, operation: Operation) -> Outcome:
     """Apply a call to the numbers in the items."""
     given: Given = operation.argument
+    stored, doomed = state
     if operation.name == "get":
-        return Outcome(state[given.place], state)
+        return Outcome(stored[given.place], state)
     if operation.name == "list":
-        return Outcome(tuple(number for number in state if number is not None), state)
+        return Outcome(tuple(number for number in stored if number is not None), state)
     if operation.name == "namespaces":
-        found = (PLACES[n][0] for n, number in enumerate(state) if number is not None)
+        found = (PLACES[n][0] for n, number in enumerate(stored) if number is not None)
         return Outcome(tuple(dict.fromkeys(found)), state)
+    if operation.name == "erase begins":
+        there = {number for number in stored if number is not None and number % 2 == given.user}
+        new = {(operation.began, number) for number in (None, *there)}
+        return Outcome(None, (stored, doomed | new))
     if operation.name == "erase":  # what was there is gone; the deletions are calls of their own
-        is_left = any(number is not None and number % 2 == given.user for number in state)
-        return Outcome(None if is_left else ERASED, state)
+        own = {number for began, number in doomed if began == operation.began}
+        left = {one for one in doomed if one[0] != operation.began}
+        is_done = None in own and own.isdisjoint({*stored} - {None})
+        return Outcome(ERASED if is_done else None, (stored, frozenset(left)))
+    numbers = list(stored)
     if operation.name == "erase one":
-        number = state[given.place]
-        changed = list(state)
+        number = stored[given.place]
         if number is not None and number % 2 == given.user:
-            changed[given.place] = None
-        return Outcome(None, tuple(changed))
-    if any(one.expected not in (ANY, state[one.place]) for one in given.changes):
+            numbers[given.place] = None
+        return Outcome(None, (tuple(numbers), doomed))
+    if any(one.expected not in (ANY, stored[one.place]) for one in given.changes):
         return Outcome(CONFLICT, state)
-    numbers, results = list(state), []
+    results = []
     for one in given.changes:
         results.append(numbers[one.place] is not None if one.number is None else one.number)
         numbers[one.place] = one.number
-    return Outcome(tuple(results), tuple(numbers))
+    return Outcome(tuple(results), (tuple(numbers), doomed))
 
 
 class Revisions:
@@ -123,7 +133,7 @@ class ItemRecorder(RandomCalls[Given]):
         self.deletions: list[Operation] = []
         self._revisions = revisions
         self._next = seed * 1_000_000
-        self._seen: list[int | None] = list(EMPTY)
+        self._seen: list[int | None] = list(NO_NUMBERS)
 
     def choose(self) -> tuple[str, Given]:
         """Return the name of the next call, and what it is given."""
@@ -182,6 +192,8 @@ class ItemRecorder(RandomCalls[Given]):
         if name == "erase":
             # It deletes item after item, and ends when there is none.
             count = ERASED_AT_MOST if found is UNKNOWN else result
+            if found is not UNKNOWN:
+                self.history.append(Operation("erase begins", given, began, began, None))
             for place in range(len(PLACES)) if count else ():
                 one = Operation("erase one", given._replace(place=place), began, ended, UNKNOWN)
                 if found is UNKNOWN:
@@ -204,7 +216,7 @@ class ItemRecorder(RandomCalls[Given]):
         if name in ("put", "delete"):
             result = [result]
         if name == "list":
-            self._seen = list(EMPTY)
+            self._seen = list(NO_NUMBERS)
         if isinstance(result, list):
             return tuple(map(self._noted, result))
         number = self._noted(result)
@@ -241,6 +253,8 @@ def _is_related(one: Operation, other: Operation) -> bool:
 
 def _places(operation: Operation) -> set[int]:
     given: Given = operation.argument
+    if operation.name == "erase begins":
+        return set()
     if operation.name in ("list", "namespaces", "erase"):
         return set(range(len(PLACES)))
     if operation.name in ("get", "erase one"):
