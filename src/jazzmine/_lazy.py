@@ -41,7 +41,7 @@ def attach(
         namespace: the module's `globals()`, to which each name is added when it is first used.
         modules: the modules whose `__all__` it exports, in the order of the search for a name.
         others: the modules of further names: `{name: module}`.
-        apis: modules that have the names which are not here: an ImportError says so.
+        apis: modules with further names, for the text of an ImportError.
     """
     named = dict(others or {})
 

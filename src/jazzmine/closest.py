@@ -1,4 +1,4 @@
-"""Name the word that was meant by a mistyped one."""
+"""Find the nearest known word to a mistyped one."""
 
 from __future__ import annotations
 

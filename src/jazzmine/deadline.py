@@ -23,7 +23,7 @@ CALL_BEGAN: ContextVar[float | None] = ContextVar("jazzmine_call_began", default
 
 
 class SharedBeginning(float):
-    """The beginning of a call that consists of several ones, and of each of these."""
+    """The start of a call that consists of several calls."""
 
 
 # Drivers and servers refuse times for a call of 2**31 ms (25 days) or more.
@@ -38,7 +38,7 @@ class Deadline:
 
     Args:
         timeout: the time until then, in s; one of more than 23 days counts as 23 days.
-        began: since when, by the monotonic clock; None is now.
+        began: the start, by the monotonic clock; None is now.
     """
 
     __slots__ = ("_at",)
@@ -65,19 +65,19 @@ class Deadline:
 
 
 def call_deadline(timeout: float) -> Deadline:
-    """Return the deadline of the call of a public method, or one from now on outside of a call."""
+    """Return the deadline of the current public call; outside of a call, a new one."""
     return Deadline(timeout, CALL_BEGAN.get())
 
 
 def remaining_of_call(timeout: float) -> float:
-    """Return how long, in s, the call of a public method may still take; 0 after its deadline."""
+    """Return the remaining time of the current public call, in s; 0 after its deadline."""
     now = monotonic()
     began = CALL_BEGAN.get()
     return max(0.0, (now if began is None else began) + min(timeout, _LONGEST_CALL) - now)
 
 
 def begin_call() -> None:
-    """Give the rest of a call a deadline of its own: it has done a step that has another one."""
+    """Give the rest of a call a deadline of its own, after a step with another one."""
     if CALL_BEGAN.get() is not None:
         CALL_BEGAN.set(monotonic())
 
@@ -91,5 +91,5 @@ def backoff(first: float, longest: float) -> Iterator[float]:
 
 
 def milliseconds(seconds: float) -> int:
-    """Return a time as servers take it: in ms, never 0, and never longer than 1,000 years."""
+    """Return a time in ms for a server: never 0, and never longer than 1,000 years."""
     return max(1, round(min(seconds, _LONGEST) * 1000))

@@ -58,15 +58,18 @@ class InvalidAddressError(ConfigurationError, ConnectionError):
 
 
 class StoreUnavailableError(JazzmineError, ConnectionError):
-    """The server cannot be reached, was lost or refused; the call may have taken effect."""
+    """The server cannot be reached, was lost, or refuses a command; the call may have taken effect.
+
+    It refuses if its disk or memory is full, for example, or if a right is missing.
+    """
 
 
 class IntegrityError(JazzmineError):
-    """The write refers to a record that is not stored, or that belongs to another record."""
+    """The write needs a record that is not stored, or uses the id of another record."""
 
 
 class NotFoundError(JazzmineError, KeyError):
-    """The record that the call refers to is not stored."""
+    """The record of the call is not stored."""
 
     # KeyError prints the repr of its argument, with quotes around the sentence.
     def __str__(self) -> str:
@@ -90,11 +93,11 @@ class WrongEventLoopError(JazzmineError, RuntimeError):
 
 
 class LockTimeoutError(JazzmineError, TimeoutError):
-    """A lock was not free within `lock_timeout`."""
+    """The lock of a conversation or a file was not free in time."""
 
 
 class LockLostError(JazzmineError):
-    """The lock of a block expired, and what it has read is not there any more: it saved nothing."""
+    """The lock of a `locked` block expired, and the state has changed since: nothing was saved."""
 
 
 class NotAppliedError(JazzmineError, ValueError):
@@ -106,7 +109,7 @@ class NewerFormatError(JazzmineError):
 
 
 class ScopeError(JazzmineError, PermissionError):
-    """A store that is scoped to a user was asked for another user's records, or given one."""
+    """A store of one user was asked for another user's records, or to store one."""
 
 
 class ConflictError(JazzmineError):

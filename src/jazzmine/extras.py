@@ -1,4 +1,4 @@
-"""Packages that this library uses only where an extra of it was installed."""
+"""Packages that are installed by extras of this library."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["extra"]
 
 @contextmanager
 def extra(name: str, user: str) -> Iterator[None]:
-    """Import what an extra installs in the block.
+    """Import the packages of an extra in the block.
 
     Args:
         name: the name of the extra.
-        user: what needs it.
+        user: the part of the library that needs it, for the error.
 
     Raises:
         ImportError: it is not installed, or too old.

@@ -1,4 +1,4 @@
-"""What a check of a store's set-up finds."""
+"""The findings of the checks of a store's set-up."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ class Finding(NamedTuple):
     """The result of one check.
 
     Attributes:
-        level: "ok"; "warning" for what works and may fail or be slow later; "error" for what
-            does not work.
-        text: what was found.
-        cure: what to do about it.
+        level: "ok"; "warning" if it works but may fail or be slow later; "error" if it does not
+            work.
+        text: the finding.
+        cure: the remedy.
     """
 
     level: Literal["ok", "warning", "error"]
@@ -23,15 +23,15 @@ class Finding(NamedTuple):
 
 
 def fine(text: str) -> Finding:
-    """Return the finding that something is as it should be."""
+    """Return a finding without a problem."""
     return Finding("ok", text)
 
 
 def warning(text: str, cure: str) -> Finding:
-    """Return the finding that something works, and may fail or be slow later."""
+    """Return the finding of a problem that may cause failures later."""
     return Finding("warning", text, cure)
 
 
 def failed(text: str, cure: str) -> Finding:
-    """Return the finding that something does not work."""
+    """Return the finding of a failure."""
     return Finding("error", text, cure)

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry: each call of a store is one, where `opentelemetry-api` is installed.
+"""Spans of OpenTelemetry: each call of a store is one, in a program that uses it.
 
 Only the ids of conversations, numbers of records and names of error classes are recorded: no
 other id, no content, and no text of an error, which may quote a value.
@@ -6,7 +6,8 @@ other id, no content, and no text of an error, which may quote a value.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Set
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from importlib import import_module
@@ -16,19 +17,15 @@ from typing import Any
 __all__ = ["call_span", "count_records"]
 
 
-def _installed() -> Any:
-    try:
-        return import_module("opentelemetry.trace")
-    except ImportError:
-        return None
-
-
-_TRACE = _installed()
+_API = "opentelemetry.trace"
 _UNTRACED = nullcontext()
 
 
 def call_span(
-    store: Any, method: str, given: Mapping[str, Any]
+    store: Any,
+    method: str,
+    given: Mapping[str, Any],
+    positional: Iterable[tuple[str, Any]] = (),
 ) -> AbstractContextManager[Any | None]:
     """Return the span of a call, a context manager in which the spans of drivers nest below it.
 
@@ -38,26 +35,27 @@ def call_span(
         store: the store that is called.
         method: the name of the method.
         given: the arguments by their names; they may be of any type.
+        positional: more of them.
     """
-    if _TRACE is None:
+    if _API not in sys.modules:  # nobody can have set a tracer provider
         return _UNTRACED
-    provider = _TRACE.get_tracer_provider()
-    if isinstance(provider, (_TRACE.ProxyTracerProvider, _TRACE.NoOpTracerProvider)):
+    api = import_module(_API)
+    provider = api.get_tracer_provider()
+    if isinstance(provider, (api.ProxyTracerProvider, api.NoOpTracerProvider)):
         return _UNTRACED
-    attributes = {**dict(_attributes(given)), "db.system.name": store.system_name}
+    attributes = dict(_attributes({**dict(positional), **given}))
+    attributes["db.system.name"] = store.system_name
     return _active(_tracer(provider, store.scope), f"jazzmine.{method}", attributes)
 
 
-def count_records(span: Any | None, unit: str, result: object) -> None:
+def count_records(span: Any, unit: str, result: object) -> None:
     """Record on the span of a call how many records it has returned or deleted.
 
     Args:
-        span: the span; None if the call has none.
+        span: the span.
         unit: what the result counts, such as "messages"; "" if it counts nothing.
-        result: what the call returns.
+        result: the result of the call.
     """
-    if span is None:
-        return
     if hasattr(result, "erased_at"):
         for erased in ("conversations", "messages", "traces"):
             span.set_attribute(f"jazzmine.{erased}", getattr(result, erased))
@@ -82,12 +80,12 @@ def _active(tracer: Any, name: str, attributes: Mapping[str, Any]) -> Iterator[A
             kind = type(error)
             prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
             span.set_attribute("error.type", prefix + kind.__qualname__)
-            span.set_status(_TRACE.StatusCode.ERROR)
+            span.set_status(import_module(_API).StatusCode.ERROR)
             raise
 
 
 def _attributes(given: Mapping[str, Any]) -> Iterator[tuple[str, str | int]]:
-    """Yield what the arguments of a call say."""
+    """Yield the attributes of a span from the arguments of its call."""
     messages = given.get("messages")
     # An iterator can be read only once, by the method.
     messages = messages if isinstance(messages, (list, tuple, Set)) else None

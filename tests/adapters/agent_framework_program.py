@@ -32,6 +32,7 @@ from agent_framework import (
     Message,
     ResponseStream,
     UsageDetails,
+    tool,
 )
 
 from jazzmine.adapters.agent_framework import JazzmineHistoryProvider
@@ -44,8 +45,10 @@ class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClien
     def __init__(self) -> None:
         super().__init__()
         self.inputs: list[list[Message]] = []
+        self.on_question: Callable[[], object] = lambda: None
 
     def _inner_get_response(self, *, messages: Any, **kwargs: Any) -> Any:
+        self.on_question()
         self.inputs.append(list(messages))
         return self._stream(messages) if kwargs.get("stream") else self._reply(messages)
 
@@ -74,7 +77,10 @@ USAGE["cache_read_input_token_count"] = 4
 
 
 def agent(
-    *providers: HistoryProvider, on_call: Callable[[], object] = lambda: None, **more: Any
+    *providers: HistoryProvider,
+    on_call: Callable[[], object] = lambda: None,
+    asks: bool = False,
+    **more: Any,
 ) -> tuple[Agent, ScriptedClient]:
     """Return an agent with one tool, which does something when it is called, and its model."""
 
@@ -84,7 +90,8 @@ def agent(
         return f"rain in {city}"
 
     client = ScriptedClient()
-    made = Agent(client, name="guide", tools=[weather], context_providers=providers, **more)
+    tools: list[Any] = [tool(approval_mode="always_require")(weather) if asks else weather]
+    made = Agent(client, name="guide", tools=tools, context_providers=providers, **more)
     return made, client
 
 

@@ -88,13 +88,12 @@ class ScriptedModel(BaseLlm):
 
     model: str = "scripted-1"
     sent: list[Any] = Field(default_factory=list)
-    error: str = ""
+    on_question: Callable[[], object] = lambda: None
 
     async def generate_content_async(
         self, llm_request: Any, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        if self.error:
-            raise OSError(self.error)
+        self.on_question()
         self.sent.append(llm_request.contents)
         last = llm_request.contents[-1].parts[-1]
         if last.function_response:
@@ -120,7 +119,7 @@ def weather(city: str) -> str:
 def runner(
     service: JazzmineSessionService,
     model: ScriptedModel,
-    tool: Callable[..., Any] = weather,
+    tool: Any = weather,
 ) -> Runner:
     """Return a runner of an agent whose runs are recorded."""
     agent = LlmAgent(name="guide", model=model, tools=[tool], output_key="answer")
@@ -128,9 +127,10 @@ def runner(
     return Runner(app=app, session_service=service)
 
 
-async def run(made: Runner, text: str) -> list[Event]:
+async def run(made: Runner, text: str | types.Part) -> list[Event]:
     """Run one turn of the session `s1`, and return its events."""
-    question = types.Content(role="user", parts=[types.Part(text=text)])
+    part = types.Part(text=text) if isinstance(text, str) else text
+    question = types.Content(role="user", parts=[part])
     turn = made.run_async(user_id="u1", session_id="s1", new_message=question)
     return [event async for event in turn]
 

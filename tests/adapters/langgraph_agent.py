@@ -5,6 +5,8 @@ message store as JSON, and one of these commands:
 
 - `turn`: one recorded turn of the graph, with a tool call.
 - `killed`: the same, killed in the middle of the tool.
+- `three`: three turns, on checkpoints in the same place, which refuse a stale one; each is repeated
+  until it is stored.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.prebuilt import ToolNode, tools_condition
 
+from jazzmine import ConflictError
 from jazzmine.adapters.langgraph import JazzmineSaver
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
@@ -38,7 +41,7 @@ class ScriptedModel(BaseChatModel):
     """Calls the tool `weather` for each new question, and then answers."""
 
     model_name: str = "scripted-1"
-    error: str = ""
+    on_question: Callable[[], object] = lambda: None
 
     @property
     def _llm_type(self) -> str:
@@ -47,8 +50,7 @@ class ScriptedModel(BaseChatModel):
     def _generate(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> ChatResult:
-        if self.error:
-            raise OSError(self.error)
+        self.on_question()
         call = {"name": "weather", "args": {"city": "Lisbon"}, "id": f"call-{len(messages)}"}
         is_answered = isinstance(messages[-1], ToolMessage)
         said: Any = AIMessage(
@@ -67,7 +69,7 @@ class ScriptedModel(BaseChatModel):
 def agent(
     saver: JazzmineSaver,
     on_call: Callable[[], object] = lambda: None,
-    model: ScriptedModel | None = None,
+    on_question: Callable[[], object] = lambda: None,
 ) -> Any:
     """Return a graph whose runs are recorded; its tool does something when it is called."""
 
@@ -77,7 +79,7 @@ def agent(
         on_call()
         return f"rain in {city}"
 
-    scripted = model or ScriptedModel()
+    scripted = ScriptedModel(on_question=on_question)
     builder = StateGraph(State)
     builder.add_node("model", lambda state: {"messages": [scripted.invoke(state["messages"])]})
     builder.add_node("tools", ToolNode([weather]))
@@ -97,13 +99,28 @@ def question(text: str) -> Any:
     return {"messages": [("user", text)]}
 
 
+def _is_stored(saver: JazzmineSaver, text: str) -> bool:
+    try:
+        agent(saver).invoke(question(text), settings(), durability="exit")
+    except ConflictError:
+        return False
+    return True
+
+
 def main() -> None:
     config, command, text = sys.argv[1:]
+    place = json.loads(config)
     with (
-        MessageStore.initialize(json.loads(config)) as messages,
-        LongTermMemoryStore.initialize("memory:") as items,
+        MessageStore.initialize(place) as messages,
+        LongTermMemoryStore.initialize(place if command == "three" else "memory:") as items,
     ):
-        saver = JazzmineSaver(items, messages=messages, agent_id="a1")
+        refuses = command == "three"
+        saver = JazzmineSaver(items, messages=messages, agent_id="a1", refuse_stale=refuses)
+        for number in range(3) if refuses else ():
+            while not _is_stored(saver, f"{text} {number}"):
+                pass
+        if refuses:
+            return
         end = (lambda: os._exit(0)) if command == "killed" else (lambda: None)
         agent(saver, end).invoke(question(text), settings(), durability="sync")
 

@@ -22,11 +22,17 @@ from agents import Agent, Runner, Tool, Usage, function_tool, set_tracing_disabl
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
     ResponseFunctionToolCall,
     ResponseOutputMessage,
     ResponseOutputText,
 )
-from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
+from openai.types.responses.response_usage import (
+    InputTokensDetails,
+    OutputTokensDetails,
+    ResponseUsage,
+)
 
 from jazzmine.adapters.openai_agents import JazzmineSession
 from jazzmine.sync import MessageStore
@@ -39,8 +45,10 @@ class ScriptedModel(Model):
 
     def __init__(self) -> None:
         self.inputs: list[Any] = []
+        self.on_question: Callable[[], object] = lambda: None
 
     async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
+        self.on_question()
         given = kwargs["input"] if "input" in kwargs else args[1]
         self.inputs.append(
             [{"role": "user", "content": given}] if isinstance(given, str) else given
@@ -75,11 +83,24 @@ class ScriptedModel(Model):
         )
         return ModelResponse(output=[output], usage=usage, response_id=f"r{number}")
 
-    def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        raise AssertionError("the runs of these tests are not streamed")
+    async def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        answer = await self.get_response(*args, **kwargs)
+        used = ResponseUsage(
+            input_tokens=10,
+            output_tokens=5,
+            total_tokens=15,
+            input_tokens_details=answer.usage.input_tokens_details,
+            output_tokens_details=answer.usage.output_tokens_details,
+        )
+        response = Response.model_construct(id="r", output=answer.output, usage=used)
+        yield ResponseCompletedEvent.model_construct(
+            type="response.completed", response=response, sequence_number=0
+        )
 
 
-def agent(on_call: Callable[[], object] = lambda: None) -> tuple[Agent[Any], ScriptedModel]:
+def agent(
+    on_call: Callable[[], object] = lambda: None, **more: Any
+) -> tuple[Agent[Any], ScriptedModel]:
     """Return an agent with one tool, which does something when it is called, and its model."""
 
     def weather(city: str) -> str:
@@ -88,7 +109,7 @@ def agent(on_call: Callable[[], object] = lambda: None) -> tuple[Agent[Any], Scr
         return f"rain in {city}"
 
     model = ScriptedModel()
-    tools: list[Tool] = [function_tool(weather)]
+    tools: list[Tool] = [function_tool(weather, **more)]
     return Agent(name="guide", model=model, tools=tools), model
 
 

@@ -7,7 +7,7 @@ a model with 15 tokens each (12 of Claude's, whose transcript is written here).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from jazzmine.adapters._items import text_of
@@ -27,6 +27,7 @@ class Played:
     Attributes:
         conversation_id: the conversation of the session.
         on_call: called when the tool is called.
+        on_question: called when the model is called.
     """
 
     conversation_id = "s1"
@@ -36,6 +37,7 @@ class Played:
     def __init__(self, store: MessageStore, items: LongTermMemoryStore) -> None:
         self.store, self.items = store, items
         self.on_call: Callable[[], object] = lambda: None
+        self.on_question: Callable[[], object] = lambda: None
         self.prepare()
 
     def prepare(self) -> None:
@@ -43,6 +45,14 @@ class Played:
 
     async def run(self, text: str) -> None:
         """Run one turn, which a new process might begin."""
+        raise NotImplementedError
+
+    def stream(self, text: str) -> AsyncGenerator[Any]:
+        """Run one turn as a stream."""
+        raise NotImplementedError
+
+    async def run_rejected(self, text: str) -> None:
+        """Run a turn whose call is not allowed, for "rejected" as the reason if there is one."""
         raise NotImplementedError
 
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
@@ -57,9 +67,36 @@ class OpenAIAgents(Played):
         from tests.adapters.openai_agents_program import agent
         from tests.adapters.openai_agents_sessions import session_of
 
-        session, (guide, _) = session_of(self.store), agent(lambda: self.on_call())
+        session, (guide, model) = session_of(self.store), agent(lambda: self.on_call())
+        model.on_question = lambda: self.on_question()
         async with session.recorder() as hooks:
             await Runner.run(guide, text, session=session, hooks=hooks)
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        from agents import Runner
+
+        from tests.adapters.openai_agents_program import agent
+        from tests.adapters.openai_agents_sessions import session_of
+
+        session, (guide, _) = session_of(self.store), agent(lambda: self.on_call())
+        async with session.recorder() as hooks:
+            self.streamed = Runner.run_streamed(guide, text, session=session, hooks=hooks)
+            async for event in self.streamed.stream_events():
+                yield event
+
+    async def run_rejected(self, text: str) -> None:
+        from agents import Runner
+
+        from tests.adapters.openai_agents_program import agent
+        from tests.adapters.openai_agents_sessions import session_of
+
+        session, (guide, _) = session_of(self.store), agent(needs_approval=True)
+        async with session.recorder() as hooks:
+            result = await Runner.run(guide, text, session=session, hooks=hooks)
+        state = result.to_state()
+        state.reject(result.interruptions[0])
+        async with session.recorder() as hooks:
+            await Runner.run(guide, state, session=session, hooks=hooks)
 
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         from tests.adapters.openai_agents_sessions import session_of
@@ -88,7 +125,30 @@ class AgentFramework(Played):
         guide, self.client = agent(
             self.provider, on_call=lambda: self.on_call(), middleware=self.provider.recorder()
         )
+        self.client.on_question = lambda: self.on_question()
         await guide.run(text, session=AgentSession(session_id="s1"))
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        from agent_framework import AgentSession
+
+        from tests.adapters.agent_framework_program import agent
+
+        guide, _ = agent(
+            self.provider, on_call=lambda: self.on_call(), middleware=self.provider.recorder()
+        )
+        async for update in guide.run(text, session=AgentSession(session_id="s1"), stream=True):
+            yield update
+
+    async def run_rejected(self, text: str) -> None:
+        from agent_framework import AgentSession, Message
+
+        from tests.adapters.agent_framework_program import agent
+
+        guide, _ = agent(self.provider, middleware=self.provider.recorder(), asks=True)
+        session = AgentSession(session_id="s1")
+        (request,) = (await guide.run(text, session=session)).user_input_requests
+        answer = Message("user", [request.to_function_approval_response(False)])
+        await guide.run(answer, session=session)
 
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         name = (conversation_id or self.conversation_id).partition("/")[0]
@@ -111,12 +171,42 @@ class PydanticAI(Played):
     async def run(self, text: str) -> None:
         from pydantic_ai.conversation import Conversation
 
-        from tests.adapters.pydantic_ai_program import agent
-
         name = self.conversation_id
         conversation = await self.conversations.load(name) or Conversation(conversation_id=name)
-        guide = agent(on_call=lambda: self.on_call(), capabilities=[self.conversations.recorder()])
+        guide = self._agent()
         await self.conversations.save(await guide.run(text, conversation=conversation))
+
+    def _agent(self, **more: Any) -> Any:
+        from tests.adapters.pydantic_ai_program import agent
+
+        return agent(
+            lambda: self.on_question(),
+            lambda: self.on_call(),
+            capabilities=[self.conversations.recorder()],
+            **more,
+        )
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        from pydantic_ai.conversation import Conversation
+
+        conversation = Conversation(conversation_id=self.conversation_id)
+        async with self._agent().iter(text, conversation=conversation) as run:
+            async for node in run:
+                yield node
+
+    async def run_rejected(self, text: str) -> None:
+        from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolDenied
+        from pydantic_ai.conversation import Conversation
+
+        guide = self._agent(asks=True, output_type=[str, DeferredToolRequests])
+        conversation = Conversation(conversation_id=self.conversation_id)
+        result = await guide.run(text, conversation=conversation)
+        await self.conversations.save(result)
+        (call,) = result.output.approvals
+        results = DeferredToolResults(approvals={call.tool_call_id: ToolDenied("rejected")})
+        loaded = await self.conversations.load(self.conversation_id)
+        again = await guide.run(conversation=loaded, deferred_tool_results=results)
+        await self.conversations.save(again)
 
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         kinds = {"tool-call": "call", "tool-return": "answer"}
@@ -138,7 +228,7 @@ class Strands(Played):
 
         self.repository = JazzmineSessionRepository(self.store, user_id="u1", agent_id="a1")
 
-    def _agent(self, conversation_id: str | None = None) -> Any:
+    def _agent(self, conversation_id: str | None = None, *hooks: Any) -> Any:
         from strands import tool
 
         from tests.adapters.strands_program import agent
@@ -155,10 +245,28 @@ class Strands(Played):
 
         recorder = self.repository.recorder("s1")
         session_id = (conversation_id or self.conversation_id).partition("/")[0]
-        return agent(self.repository, session_id, tools=[weather], hooks=[recorder])[0]
+        made, model = agent(self.repository, session_id, tools=[weather], hooks=[recorder, *hooks])
+        model.on_question = lambda: self.on_question()
+        return made
 
     async def run(self, text: str) -> None:
         await self._agent().invoke_async(text)
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        async for event in self._agent().stream_async(text):
+            yield event
+
+    async def run_rejected(self, text: str) -> None:
+        from strands.hooks import BeforeToolCallEvent, HookProvider
+
+        class Guard(HookProvider):
+            def register_hooks(self, registry: Any, **kwargs: Any) -> None:
+                registry.add_callback(BeforeToolCallEvent, self.reject)
+
+            def reject(self, event: BeforeToolCallEvent) -> None:
+                event.cancel_tool = "rejected"
+
+        await self._agent(None, Guard()).invoke_async(text)
 
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         return [
@@ -181,7 +289,14 @@ class GoogleADK(Played):
         self.service = JazzmineSessionService(self.store, self.items)
 
     async def run(self, text: str) -> None:
-        from tests.adapters.google_adk_program import PLACE, ScriptedModel, run, runner
+        from tests.adapters.google_adk_program import run
+
+        await run(await self.runner(), text)
+
+    async def runner(self, **more: Any) -> Any:
+        from google.adk.tools.function_tool import FunctionTool
+
+        from tests.adapters.google_adk_program import PLACE, ScriptedModel, runner
 
         def weather(city: str) -> str:
             """Return the weather of a city."""
@@ -190,7 +305,35 @@ class GoogleADK(Played):
 
         if await self.service.get_session(**PLACE) is None:
             await self.service.create_session(**PLACE)
-        await run(runner(self.service, ScriptedModel(), weather), text)
+        model = ScriptedModel(on_question=lambda: self.on_question())
+        return runner(self.service, model, FunctionTool(weather, **more))
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        from google.genai import types
+
+        question = types.Content(role="user", parts=[types.Part(text=text)])
+        made = await self.runner()
+        async for event in made.run_async(user_id="u1", session_id="s1", new_message=question):
+            yield event
+
+    async def run_rejected(self, text: str) -> None:
+        from google.genai import types
+
+        from tests.adapters.google_adk_program import run
+
+        made = await self.runner(require_confirmation=True)
+        events = await run(made, text)
+        (request,) = (
+            call
+            for event in events
+            for call in event.get_function_calls()
+            if call.name == "adk_request_confirmation"
+        )
+        part: Any = types.Part.from_function_response(
+            name=request.name or "", response={"confirmed": False}
+        )
+        part.function_response.id = request.id
+        await run(made, part)
 
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         session_id = (conversation_id or self.conversation_id).rpartition("/")[2]
@@ -218,12 +361,29 @@ class LangGraph(Played):
     def _graph(self) -> Any:
         from tests.adapters.langgraph_agent import agent
 
-        return agent(self.saver, lambda: self.on_call())
+        return agent(self.saver, lambda: self.on_call(), lambda: self.on_question())
 
     async def run(self, text: str) -> None:
         from tests.adapters.langgraph_agent import question, settings
 
         await asyncio.to_thread(self._graph().invoke, question(text), settings(), durability="sync")
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        from tests.adapters.langgraph_agent import question, settings
+
+        async for state in self._graph().astream(question(text), settings(), durability="sync"):
+            yield state
+
+    async def run_rejected(self, text: str) -> None:
+        from langchain_core.messages import ToolMessage
+
+        from tests.adapters.langgraph_agent import question, settings
+
+        graph = self._graph()
+        await graph.ainvoke(question(text), settings(), interrupt_before=["tools"])
+        (call,) = (await graph.aget_state(settings())).values["messages"][-1].tool_calls
+        said = ToolMessage("rejected", tool_call_id=call["id"], name="weather", status="error")
+        await graph.ainvoke({"messages": [said]}, settings())
 
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         from tests.adapters.langgraph_agent import settings
@@ -241,6 +401,7 @@ class LangGraph(Played):
 
 class ClaudeAgentSDK(Played):
     conversation_id = "claude_agent_sdk/u1/project/session"
+    number = 0
 
     def prepare(self) -> None:
         from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
@@ -248,9 +409,14 @@ class ClaudeAgentSDK(Played):
         self.sessions: Any = JazzmineSessionStore(
             self.store, user_id="u1", agent_id="a1", record_runs=True
         )
-        self.number = 0
 
     async def run(self, text: str) -> None:
+        await self._turn(text, {"content": "rain in Lisbon"})
+
+    async def run_rejected(self, text: str) -> None:
+        await self._turn(text, {"content": "The user has rejected it.", "is_error": True})
+
+    async def _turn(self, text: str, answer: dict[str, Any]) -> None:
         self.number += 1
         name = f"{self.number}"
         usage = {"input_tokens": 10, "output_tokens": 5}
@@ -263,8 +429,13 @@ class ClaudeAgentSDK(Played):
                 "message": {"role": kind, "content": content, **more},
             }
 
-        call = {"type": "tool_use", "id": f"t{name}", "name": "weather", "input": {"city": "L"}}
-        result = {"type": "tool_result", "tool_use_id": f"t{name}", "content": "rain"}
+        call = {
+            "type": "tool_use",
+            "id": f"t{name}",
+            "name": "weather",
+            "input": {"city": "Lisbon"},
+        }
+        result = {"type": "tool_result", "tool_use_id": f"t{name}", **answer}
         said = {"type": "text", "text": "It rains."}
         of_model = {"model": "claude", "usage": usage}
         entries = [
@@ -274,8 +445,14 @@ class ClaudeAgentSDK(Played):
             entry(3, "assistant", [said], id=f"m{name}3", **of_model),
         ]
         key = {"project_key": "project", "session_id": "session"}
+        try:
+            self.on_question()
+        except OSError as error:
+            failed = entry(1, "assistant", str(error), id=f"m{name}1", **of_model)
+            entries[1:] = [{**failed, "isApiErrorMessage": True}]
         await self.sessions.append(key, entries[:2])
-        self.on_call()
+        if entries[2:]:
+            self.on_call()
         await self.sessions.append(key, entries[2:])
 
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:

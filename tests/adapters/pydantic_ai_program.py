@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pydantic_ai import Agent
+from pydantic_ai import Agent, Tool
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.conversation_store import ConversationConflict
 from pydantic_ai.messages import (
@@ -40,6 +40,7 @@ from jazzmine.sync import MessageStore
 def agent(
     on_question: Callable[[], object] = lambda: None,
     on_call: Callable[[], object] = lambda: None,
+    asks: bool = False,
     **more: Any,
 ) -> Agent[None, str]:
     """Return an agent whose model calls a tool for each new input, and then answers.
@@ -47,6 +48,7 @@ def agent(
     Args:
         on_question: called when the model is asked.
         on_call: called when the tool is called.
+        asks: whether a person has to approve the call.
         more: other arguments of the agent.
     """
 
@@ -62,7 +64,7 @@ def agent(
         on_call()
         return f"rain in {city}"
 
-    return Agent(FunctionModel(reply), tools=[weather], **more)
+    return Agent(FunctionModel(reply), tools=[Tool(weather, requires_approval=asks)], **more)
 
 
 def main() -> None:

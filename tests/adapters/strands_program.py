@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterable
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from typing import Any
 
 from strands import Agent, tool
@@ -29,6 +29,7 @@ class ScriptedModel(Model):
 
     def __init__(self) -> None:
         self.inputs: list[Any] = []
+        self.on_question: Callable[[], object] = lambda: None
 
     def update_config(self, **model_config: Any) -> None:
         raise AssertionError("an agent does not configure its model")
@@ -40,6 +41,7 @@ class ScriptedModel(Model):
         raise AssertionError("no agent of these tests asks for structured output")
 
     async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterable[Any]:
+        self.on_question()
         self.inputs.append([dict(message) for message in messages])
         answered = any("toolResult" in block for block in messages[-1]["content"])
         yield {"messageStart": {"role": "assistant"}}
@@ -74,16 +76,6 @@ def deadly(city: str) -> str:
         city: where
     """
     os._exit(0)
-
-
-@tool(name="weather")
-def failing(city: str) -> str:
-    """Fail.
-
-    Args:
-        city: where
-    """
-    raise OSError("no network")
 
 
 def agent(

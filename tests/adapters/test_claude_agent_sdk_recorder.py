@@ -13,7 +13,6 @@ from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.claude_agent_sdk_program import KEY
-from tests.adapters.inspected import check_page
 from tests.adapters.processes import run_together
 from tests.adapters.traces import check_recorded_turn, only_trace
 from tests.behaviour.backends import Config
@@ -78,14 +77,6 @@ async def test_a_transcript_leaves_a_trace_however_it_is_appended(
     conversation = await store.get_conversation_by_id(CONVERSATION)
     assert conversation is not None
     assert conversation.title == "Rain?"
-
-
-async def test_the_inspector_shows_a_run(url: str) -> None:
-    async with await MessageStore.initialize(url) as store:
-        own: Any = JazzmineSessionStore(store, user_id="u1", agent_id="a1", record_runs=True)
-        await own.append(KEY, TURN)
-
-    await check_page(url, CONVERSATION)
 
 
 async def test_each_prompt_begins_a_run(sessions: Any, store: MessageStore) -> None:

@@ -22,7 +22,6 @@ from tests.adapters.google_adk_program import (
     run,
     runner,
 )
-from tests.adapters.inspected import check_page
 from tests.adapters.processes import ROOT
 from tests.adapters.traces import check_recorded_turn, only_trace
 from tests.behaviour.backends import Config
@@ -61,38 +60,6 @@ async def test_a_run_leaves_its_events_its_state_and_its_trace(
     assert [trace.turn_number for trace in traces] == [1, 2]
     texts = [[part.text for part in content.parts if part.text] for content in model.sent[-1]]
     assert [text for text in texts if text] == [["Rain?"], ["It rains."], ["And now?"]]
-
-
-async def test_the_inspector_shows_a_run(url: str) -> None:
-    async with opened({"storage": "sqlite", "path": url.removeprefix("sqlite:")}) as own:
-        await own.create_session(**PLACE)
-        await run(runner(own, ScriptedModel()), "Rain?")
-
-    await check_page(url, ID)
-
-
-async def test_a_model_that_fails_leaves_its_error(
-    service: JazzmineSessionService, store: MessageStore
-) -> None:
-    with pytest.raises(OSError, match="no network"):
-        await run(runner(service, ScriptedModel(error="no network")), "Rain?")
-
-    trace = await only_trace(store, ID)
-    assert "no network" in str(trace.llm_calls[0].error)
-
-
-async def test_a_tool_that_fails_leaves_its_error(
-    service: JazzmineSessionService, store: MessageStore
-) -> None:
-    def weather(city: str) -> str:
-        """Return the weather of a city."""
-        raise OSError(f"no weather in {city}")
-
-    with pytest.raises(OSError, match="no weather in Lisbon"):
-        await run(runner(service, ScriptedModel(), weather), "Rain?")
-
-    trace = await only_trace(store, ID)
-    assert "no weather in Lisbon" in str(trace.tool_traces[0].error)
 
 
 async def test_a_run_that_was_killed_in_a_tool_leaves_its_trace_and_goes_on(

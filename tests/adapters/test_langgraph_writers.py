@@ -15,6 +15,7 @@ from jazzmine.core.long_term_memory import LongTermMemoryStore as AsyncItems
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from tests.adapters.langgraph_agent import agent, question, settings
+from tests.adapters.processes import run_together
 
 
 @pytest.fixture
@@ -45,6 +46,16 @@ def test_of_two_runs_at_once_none_loses_the_others_turn(items: LongTermMemorySto
         agent(saver).invoke(question("And now?"), settings(), durability="sync")
         assert texts(other, settings())[-1] == "It rains."
         assert "And now?" in texts(other, settings())
+
+
+def test_no_turn_of_two_processes_is_lost(url: str) -> None:
+    config: dict[str, object] = {"storage": "sqlite", "path": url.removeprefix("sqlite:")}
+    run_together("tests.adapters.langgraph_agent", config, ("three", "a"), ("three", "b"))
+
+    with LongTermMemoryStore.initialize(config) as items, MessageStore.initialize(url) as messages:
+        left = texts(agent(JazzmineSaver(items, messages=messages)), settings())
+    asked = [text for text in left if text not in ("", "rain in Lisbon", "It rains.")]
+    assert sorted(asked) == [f"{name} {number}" for name in "ab" for number in range(3)]
 
 
 def test_time_travel_is_no_stale_run(items: LongTermMemoryStore) -> None:

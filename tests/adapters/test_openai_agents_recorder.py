@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from agents import FunctionTool, Runner
 
-from jazzmine import Conversation, TraceFilter
+from jazzmine import Conversation
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.inspected import check_page
-from tests.adapters.openai_agents_program import ScriptedModel, agent
+from tests.adapters.openai_agents_program import agent
 from tests.adapters.openai_agents_sessions import CALL, OUTPUT, said, session_of
 from tests.adapters.processes import run_together
 from tests.adapters.traces import check_recorded_turn, only_trace
@@ -43,25 +42,6 @@ async def test_a_run_leaves_a_trace_beside_its_messages(store: MessageStore) -> 
     assert conversation.title == "Rain?"
 
 
-async def test_the_inspector_shows_a_run(url: str) -> None:
-    async with await MessageStore.initialize(url) as store:
-        await run(session_of(store), agent()[0])
-
-    await check_page(url, "s1")
-
-
-async def test_runs_are_numbered_and_summed_up(store: MessageStore) -> None:
-    session, (guide, _) = session_of(store), agent()
-    for question in ("Rain?", "And now?"):
-        await run(session, guide, question)
-
-    traces = await store.get_turn_traces_by_conversation_id("s1")
-    (used,) = await store.summarize_usage(TraceFilter(conversation_id="s1"), by="agent")
-
-    assert [trace.turn_number for trace in traces] == [1, 2]
-    assert (used.key, used.turns, used.total_tokens) == ("a1", 2, 60)
-
-
 async def test_a_title_is_given_once_and_kept(store: MessageStore) -> None:
     await store.store_conversation(
         Conversation(id="s2", user_id="u1", agent_id="a1", title="Weather")
@@ -75,30 +55,6 @@ async def test_a_title_is_given_once_and_kept(store: MessageStore) -> None:
     assert first.endswith("…")
     assert len(first) <= 60
     assert second == "Weather"
-
-
-async def test_a_model_that_fails_leaves_its_error(
-    store: MessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def fail(*args: Any, **kwargs: Any) -> None:
-        raise OSError("no network")
-
-    guide, _ = agent()
-    monkeypatch.setattr(ScriptedModel, "get_response", fail)
-    with pytest.raises(OSError, match="no network"):
-        await run(session_of(store), guide)
-
-    trace = await only_trace(store, "s1")
-    assert [call.error for call in trace.llm_calls] == ["OSError: no network"]
-    assert len(trace.errors) == 1
-
-
-async def test_a_tool_that_fails_leaves_its_error(store: MessageStore) -> None:
-    await run(session_of(store), agent(refuse)[0])
-
-    (tool,) = (await only_trace(store, "s1")).tool_traces
-    assert not tool.success
-    assert "An error occurred" in str(tool.error)
 
 
 async def test_a_run_that_a_tool_ends_leaves_its_error(store: MessageStore) -> None:
@@ -164,17 +120,6 @@ async def test_an_answer_that_was_deleted_does_not_end_a_run(store: MessageStore
 
     trace = await only_trace(store, "s1")
     assert len(trace.llm_calls) == len(model.inputs) == 4
-
-
-async def test_an_output_is_left_out_with_its_call(store: MessageStore) -> None:
-    session = session_of(store)
-    await session.add_items([CALL, OUTPUT, *said("thanks")])
-
-    assert await session.get_items(limit=2) == said("thanks")
-    assert await session.get_items(limit=3) == [CALL, OUTPUT, *said("thanks")]
-    (call, *_) = await store.get_messages_by_conversation_id("s1")
-    await store.flag_message(call.id)
-    assert await session.get_items() == said("thanks")
 
 
 async def test_a_call_without_an_answer_is_not_sent_and_still_stored(store: MessageStore) -> None:

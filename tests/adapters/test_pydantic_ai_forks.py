@@ -78,33 +78,6 @@ async def test_a_fork_copies_entries_and_outlives_its_source(
     assert await store.get_conversation_by_id("c2") is None
 
 
-async def test_a_fork_of_a_fork_outlives_both(conversations: JazzmineConversationStore) -> None:
-    await conversations.save(talk("c1", "one", "two"))
-    second = await conversations.fork("c1", new_conversation_id="c2")
-    second.messages.append(asked("three"))
-    await conversations.save(second)
-    await conversations.fork("c2", new_conversation_id="c3")
-
-    await conversations.delete("c1")
-    await conversations.delete("c2")
-
-    assert await loaded(conversations, "c3") == ["one", "two", "three"]
-
-
-async def test_a_source_stored_anew_does_not_break_its_fork(
-    conversations: JazzmineConversationStore,
-) -> None:
-    await conversations.save(talk("c1", "one", "two"))
-    await conversations.fork("c1", new_conversation_id="c2")
-    await conversations.delete("c1")
-
-    await conversations.save(talk("c1", "anew"), scope="u9")
-
-    assert await loaded(conversations, "c1") == ["anew"]
-    assert await loaded(conversations, "c2") == ["one", "two"]
-    assert [one.scope for one in await conversations.list_conversations(scope="u9")] == ["u9"]
-
-
 async def test_a_fork_to_a_stored_conversation_is_a_conflict(
     conversations: JazzmineConversationStore,
 ) -> None:
@@ -200,16 +173,6 @@ async def test_a_fork_beside_deletions_is_whole_and_leaves_nothing(
         if whole:
             assert await loaded(conversations, "c2") == ["one", "two"]
         assert await nothing_is_left(store, conversations)
-
-
-async def test_deletions_of_a_fork_and_of_its_source_at_once_leave_nothing(
-    conversations: JazzmineConversationStore, store: MessageStore
-) -> None:
-    for _ in range(10):
-        await conversations.save(talk("c1", "one", "two"))
-        await conversations.fork("c1", new_conversation_id="c2")
-        await asyncio.gather(conversations.delete("c1"), conversations.delete("c2"))
-        assert not await store.get_conversations_by_agent_id("a1", limit=10)
 
 
 async def test_a_save_finishes_a_deletion_that_was_interrupted(

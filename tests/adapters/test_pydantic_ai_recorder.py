@@ -10,7 +10,6 @@ from pydantic_ai.conversation import Conversation
 
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.core import MessageStore
-from tests.adapters.inspected import check_page
 from tests.adapters.pydantic_ai_program import agent
 from tests.adapters.traces import check_recorded_turn, only_trace
 
@@ -50,14 +49,6 @@ async def test_a_run_leaves_a_trace_beside_its_messages(
     assert [trace.turn_number for trace in traces] == [1, 2]
 
 
-async def test_the_inspector_shows_a_run(url: str) -> None:
-    async with await MessageStore.initialize(url) as store:
-        own = JazzmineConversationStore(store, agent_id="a1", user_id="u1")
-        await turn(own, recorded(own))
-
-    await check_page(url, "c1")
-
-
 async def test_runs_that_are_saved_at_once_have_a_trace_each(
     conversations: JazzmineConversationStore, store: MessageStore
 ) -> None:
@@ -80,21 +71,6 @@ async def test_a_trace_has_the_user_of_the_scope(store: MessageStore) -> None:
 
 def refuse() -> None:
     raise OSError("no network")
-
-
-async def test_a_run_that_fails_leaves_its_error_where_no_agent_sees_it(
-    conversations: JazzmineConversationStore, store: MessageStore
-) -> None:
-    with pytest.raises(OSError, match="no network"):
-        await turn(conversations, recorded(conversations, on_question=refuse))
-
-    trace = await only_trace(store, "c1")
-    assert [call.error for call in trace.llm_calls] == ["OSError: no network"]
-    assert await conversations.load("c1") is None
-    await turn(conversations, recorded(conversations))
-    loaded = await conversations.load("c1")
-    assert loaded is not None
-    assert len(loaded.messages) == 4
 
 
 async def test_a_run_of_an_unknown_user_that_fails_is_not_stored(store: MessageStore) -> None:

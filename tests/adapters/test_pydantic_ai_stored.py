@@ -78,51 +78,6 @@ async def test_a_person_can_read_the_conversation(
     assert again.messages == messages
 
 
-async def test_a_flagged_message_hides_no_revision(
-    conversations: JazzmineConversationStore, store: MessageStore
-) -> None:
-    conversation = talk("c1", "one", "two")
-    first = await conversations.save(conversation)
-    conversation.messages.append(asked("three"))
-    second = await conversations.save(conversation)
-    for entry in (*first, *second):
-        await store.flag_message(entry.id)
-
-    conversation.messages.append(answered("four"))
-    await conversations.save(conversation)
-
-    assert await loaded(conversations, "c1") == ["four"]
-
-
-async def test_messages_of_others_hide_no_revision(
-    conversations: JazzmineConversationStore, store: MessageStore
-) -> None:
-    conversation = talk("c1", "one", "two")
-    await conversations.save(conversation)
-    (note,) = await store.get_immediate_context("c1", 1)
-    await store.append_messages(
-        "c1", [note.model_copy(update={"id": "note", "metadata": {}, "original_content": "Seen."})]
-    )
-
-    conversation.messages.append(asked("three"))
-    await conversations.save(conversation)
-
-    assert await loaded(conversations, "c1") == ["one", "two", "three"]
-
-
-async def test_popped_messages_take_their_revision_along(
-    conversations: JazzmineConversationStore, store: MessageStore
-) -> None:
-    conversation = talk("c1", "one", "two")
-    await conversations.save(conversation)
-    conversation.messages += [asked("three"), answered("four")]
-    await conversations.save(conversation)
-
-    await store.pop_message("c1")
-
-    assert await loaded(conversations, "c1") == ["one", "two"]
-
-
 def test_a_store_is_used_from_several_loops(sync_store: SyncMessageStore) -> None:
     conversations = JazzmineConversationStore(sync_store, agent_id="a1", user_id="u1")
     asyncio.run(_save(conversations, talk("c1", "one")))

@@ -24,12 +24,12 @@ EXACT = (ClaudeAgentSDK, PydanticAI, AgentFramework)
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Played]:
+def opened(name: str, url: str = "memory:") -> Iterator[Played]:
     """Open an agent of a framework, on stores of its own."""
     if reason := missing(name):
         pytest.skip(reason)
     with (
-        MessageStore.initialize("memory:") as store,
+        MessageStore.initialize(url) as store,
         LongTermMemoryStore.initialize("memory:") as items,
     ):
         yield played(name, store, items)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
@@ -34,6 +33,7 @@ def tokens(agent: Played) -> int:
 async def test_a_run_leaves_one_trace_with_its_tokens(name: str) -> None:
     with opened(name) as agent:
         await agent.run("Rain?")
+        agent.prepare()  # as another process would
         await agent.run("And now?")
 
         assert [trace.turn_number for trace in traces(agent)] == [1, 2]
@@ -84,12 +84,9 @@ def test_runs_at_once_have_numbers_of_their_own(sync_store: MessageStore) -> Non
             for role in (MessageRole.USER, MessageRole.ASSISTANT)
         ]
 
-        async def append(trace: Any, last: Any) -> None:
-            await store.append_messages("c", said, expected_last=last, trace=trace)
-
         run.begin_model_call(1, "m")
         run.end_model_call(1, {"prompt_tokens": 1})
-        completed(append_with_traces(store, [(run, said)], append))
+        completed(append_with_traces(store, "c", said, [(run, said)]))
         completed(run.finish())
 
     with ThreadPoolExecutor(4) as pool:

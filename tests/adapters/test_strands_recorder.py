@@ -9,9 +9,8 @@ import pytest
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
-from tests.adapters.inspected import check_page
 from tests.adapters.processes import run_together
-from tests.adapters.strands_program import ScriptedModel, agent, failing
+from tests.adapters.strands_program import agent
 from tests.adapters.traces import check_recorded_turn, only_trace
 from tests.behaviour.backends import Config
 
@@ -41,40 +40,6 @@ def test_a_run_leaves_a_trace_beside_its_messages(
     traces = sync_store.get_turn_traces_by_conversation_id("s1/guide")
     assert [trace.turn_number for trace in traces] == [1, 2]
     assert [trace.total_tokens for trace in traces] == [30, 30]
-
-
-def test_the_inspector_shows_a_run(url: str) -> None:
-    with MessageStore.initialize(url) as store:
-        recorded(JazzmineSessionRepository(store, user_id="u1", agent_id="a1"))("Rain?")
-
-    asyncio.run(check_page(url, "s1/guide"))
-
-
-def test_a_model_that_fails_leaves_its_error(
-    repository: JazzmineSessionRepository,
-    sync_store: MessageStore,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail(*args: Any, **kwargs: Any) -> Any:
-        raise OSError("no network")
-
-    monkeypatch.setattr(ScriptedModel, "stream", fail)
-    with pytest.raises(Exception, match="no network"):
-        recorded(repository)("Rain?")
-
-    trace = asyncio.run(only_trace(sync_store, "s1/guide"))
-    assert "no network" in str(trace.llm_calls[0].error)
-    assert trace.errors
-
-
-def test_a_tool_that_fails_leaves_its_error(
-    repository: JazzmineSessionRepository, sync_store: MessageStore
-) -> None:
-    recorded(repository, tools=[failing])("Rain?")
-
-    (tool,) = asyncio.run(only_trace(sync_store, "s1/guide")).tool_traces
-    assert not tool.success
-    assert "no network" in str(tool.error)
 
 
 def test_a_session_without_an_id_is_a_value_error(repository: JazzmineSessionRepository) -> None:

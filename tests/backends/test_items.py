@@ -57,7 +57,8 @@ CALLS = {
 def test_a_call_is_one_round_trip_on_postgresql(call: str) -> None:
     with (
         NETWORKS["postgres"]() as network,
-        LongTermMemoryStore.initialize(network.through) as store,
+        # Another connection would be set up, and prepare the statements, by itself.
+        LongTermMemoryStore.initialize({**network.through, "pool_max": 1}) as store,
     ):
         store.put(item())
         CALLS[call](store)

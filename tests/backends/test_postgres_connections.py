@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
+from psycopg_pool import AsyncConnectionPool
 
+from jazzmine._async.clients.postgres import client
 from jazzmine.backends.postgres.dsn import Address
-from jazzmine.errors import StoreUnavailableError
+from jazzmine.core.message_store import MessageStore
+from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from tests.backends.postgres_apis import APIS, network, opened
 from tests.backends.postgres_samples import config, conversation, message
 from tests.faults.sizes import LENIENCE, TOLERANCE
@@ -82,11 +86,18 @@ def test_a_lost_connection_is_noticed_within_the_time_of_a_call() -> None:
 
 
 async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
-    schema: str, caplog: pytest.LogCaptureFixture
+    schema: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pools: list[AsyncConnectionPool] = []
+
+    def new_pool(*args: Any, **options: Any) -> AsyncConnectionPool:
+        pools.append(AsyncConnectionPool(*args, **options))
+        return pools[0]
+
+    monkeypatch.setattr(client, "DriverPool", new_pool)
     with network("direct", schema, pool_min=10, timeout=1.0 + LENIENCE) as (proxy, options):
         async with opened("async", options) as store:
-            await store.ping()
+            await pools[0].wait(60)  # one that is made later would be the end of an outage
             proxy.target = 1  # nothing listens there
             proxy.cut()
             with pytest.raises(StoreUnavailableError):
@@ -100,6 +111,18 @@ async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.01)
             await store.ping()
+
+
+async def test_the_event_loop_of_windows_is_refused_with_what_to_do(
+    schema: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = type(asyncio.get_running_loop())
+    monkeypatch.setattr(asyncio, "ProactorEventLoop", kind, raising=False)
+    monkeypatch.setattr(sys, "platform", "win32")
+
+    with pytest.raises(ConfigurationError, match="SelectorEventLoop"):
+        await MessageStore.initialize(config(schema))
+    assert not caplog.text
 
 
 # Several hosts

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 
 import pytest
@@ -53,3 +56,55 @@ def test_states_that_version_1_2_stored_are_read(schema: str, version: int) -> N
         assert store.active_count() == 1
         assert store.end_turn("c", "Hello", "greet").revision == 4
         assert store.erase_user("user") == 1
+
+
+@pytest.fixture
+def slow_rows(rows: PostgresRows) -> Iterator[PostgresRows]:
+    """A state whose updates keep the row locked for a while."""
+    with open_sync(rows.config) as store:
+        store.get_or_create("c", "user", "agent")
+    rows.run(
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END'"
+    )
+    rows.run(
+        "CREATE TRIGGER slow AFTER UPDATE ON working_memory FOR EACH ROW EXECUTE FUNCTION wait()"
+    )
+    yield rows
+    rows.run("DROP FUNCTION wait() CASCADE")
+
+
+def test_a_write_that_is_repeated_while_its_first_attempt_commits_counts_once(
+    slow_rows: PostgresRows, proxy: Proxy
+) -> None:
+    through = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
+    with open_sync({**slow_rows.config, "dsn": through}) as store:
+        store.get("c")
+        threading.Timer(0.1, proxy.cut).start()
+
+        changed = store.set_data("c", paid=True)
+
+    assert proxy.connections > 1
+    assert changed.revision == 2
+    with open_sync(slow_rows.config) as store:
+        assert store.get("c") == changed
+
+
+def test_two_blocks_that_ask_for_the_lock_at_once_take_turns(slow_rows: PostgresRows) -> None:
+    inside: list[int] = []
+
+    def change(number: int) -> None:
+        with open_sync(slow_rows.config) as store, store.locked("c") as memory:
+            inside.append(number)
+            time.sleep(0.2)
+            assert inside[-1] == number, "another block began before this one had ended"
+            memory.set_data(**{f"block-{number}": True})
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(change, range(3)))
+
+    assert slow_rows.data() is not None
+    with open_sync(slow_rows.config) as store:
+        memory = store.get("c")
+    assert memory is not None
+    assert len(memory.data) == 3

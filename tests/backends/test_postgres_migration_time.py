@@ -104,7 +104,7 @@ def test_a_time_limit_of_transactions_does_not_end_an_export(schema: str, hasty:
         store.store_conversation(conversation())
         store.store_messages(given)
         exported = []
-        for rows in store.backend.iter_stored("messages", 1):
+        for _, rows in store.backend.iter_stored(["messages"], 1):
             sleep(0.2)
             exported += [row[0] for row in rows]
     assert exported == [one.id for one in given]

@@ -23,6 +23,11 @@ from tests.faults.sizes import TOLERANCE
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Sentinels, Server, running
 
+# Of a connection that redis-py has given up, the event loop may end before the last bytes are sent.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
+)
+
 TIMEOUT = 1.5
 LATEST = TIMEOUT + 0.5 + TOLERANCE
 

@@ -16,7 +16,7 @@ from tests.behaviour.samples import NOW, conversation, full_trace, ids, message,
 async def all_of(api: Api, store: MessageStore, kind: RecordKind, size: int = 2) -> list[Any]:
     return [
         record
-        async for batch in api.internal("maintenance").iter_records(store, kind, size)
+        async for _, batch in api.internal("maintenance").iter_records(store, [kind], size)
         for record in batch
     ]
 

@@ -90,8 +90,8 @@ class SavesOverOneMadeAnew(InMemoryWorkingMemoryStore):
 
 class _DoesNotCount(MemoryBackend):
     def write(self, save: Save, again: Again, deadline: Deadline) -> Written | Locked | Stored:
-        if save.memory is not None and save.memory.revision > 1:
-            set_unvalidated(save.memory, revision=save.memory.revision - 1)
+        if isinstance(save.data, WorkingMemory) and save.data.revision > 1:
+            set_unvalidated(save.data, revision=save.data.revision - 1)
         return super().write(save, again, deadline)
 
 

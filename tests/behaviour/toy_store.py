@@ -285,11 +285,14 @@ class ToyBackend(MessageBackend):
         wanted = (trace for trace in traces if trace.copied_from is None and matches(where, trace))
         return summarize(wanted, by)
 
-    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
+    async def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> AsyncIterator[tuple[RecordKind, Sequence[Row]]]:
         classes = dict(zip(("conversations", "messages", "traces"), self._tables, strict=True))
-        rows = rows_of(self._tables.rows(classes[kind]))
-        for begin in range(0, len(rows), size):
-            yield rows[begin : begin + size]
+        for kind in kinds:
+            rows = rows_of(self._tables.rows(classes[kind]))
+            for begin in range(0, len(rows), size):
+                yield kind, rows[begin : begin + size]
 
 
 def _matches(where: TraceFilter, row: dict[str, Any]) -> bool:

@@ -132,6 +132,6 @@ def all_records(url: str) -> dict[str, list[Any]]:
     """Return all records of a store, in the order in which they were first stored."""
     with MessageStore.initialize(url) as store:
         return {
-            kind: [record for batch in iter_records(store, kind, 2) for record in batch]
+            kind: [record for _, batch in iter_records(store, [kind], 2) for record in batch]
             for kind in _KINDS
         }

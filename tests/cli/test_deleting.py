@@ -110,25 +110,6 @@ def test_yes_deletes(url: str, command: list[str]) -> None:
     assert "c1" not in ids(url)
 
 
-def test_a_dry_run_says_what_would_be_erased_and_erases_nothing(
-    filled_url: str, tmp_path: Path
-) -> None:
-    memory, items = f"sqlite:{tmp_path / 'memory.db'}", f"sqlite:{tmp_path / 'items.db'}"
-    with WorkingMemoryStore.initialize(memory) as store:
-        store.get_or_create("c1", "u1", "a1")
-    with LongTermMemoryStore.initialize(items) as kept:
-        kept.put(MemoryItem(namespace=("n",), key="k", value={}, user_id="u1"))
-    options = ["--user", "u1", "--json", "--store", filled_url, "--memory", memory]
-    before = all_records(filled_url)
-
-    (found,) = objects(run("erase", *options, "--items", items, "--dry-run").output)
-    assert all_records(filled_url) == before
-    (erased,) = objects(run("erase", *options, "--items", items, "--yes").output)
-
-    del erased["erased_at"]
-    assert found == erased
-
-
 def test_a_user_has_to_be_named(url: str) -> None:
     assert run("erase", "--yes", "--store", url).status == 2
 
@@ -172,13 +153,6 @@ def test_old_conversations_are_pruned(filled_url: str, before: str, left: list[s
     )
     assert ids(filled_url) == left
     assert found == {"conversations": 3 - len(left)}
-
-
-def test_a_dry_run_says_how_many_would_be_pruned(filled_url: str) -> None:
-    for before, count in ((NOW, 0), (NOW + 1, 2), ("2d", 3)):
-        ran = run("prune", "--before", str(before), "--dry-run", "--json", "--store", filled_url)
-        assert objects(ran.output) == [{"conversations": count}]
-    assert len(ids(filled_url)) == 3
 
 
 def test_it_is_said_before_which_time_was_pruned(url: str) -> None:

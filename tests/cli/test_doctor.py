@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -25,7 +26,9 @@ from jazzmine.sync import (
     MessageStore,
     WorkingMemoryStore,
 )
+from tests.behaviour.samples import conversation
 from tests.cli.program import Ran, all_records, objects, run
+from tests.encryption.keys import FIRST, as_text
 from tests.servers import mongodb, postgres
 from tests.servers.process import free_port
 from tests.servers.redis import Cluster, Server, eventually
@@ -287,7 +290,7 @@ def test_a_wrong_password_of_redis_is_noticed_and_not_shown(redis_server: Server
     ran = run("doctor", "--memory", redis_server.url.replace("://", "://:not-the-password@"))
     redis_server.client.config_set("requirepass", "")
     assert ran.status == 3
-    assert "correct the user or the password" in ran.output
+    assert "correct the user or the password in the address\n" in ran.output
     assert "not-the-password" not in ran.output + ran.errors
 
 
@@ -374,6 +377,52 @@ def test_a_file_that_all_may_read_is_noticed(url: str, path: str) -> None:
 
 def test_a_store_that_does_not_wait_for_the_disk_is_noticed(url: str) -> None:
     assert one_found("--store", f"{url}?fsync=false")[0] == 0
+
+
+def test_a_file_on_a_read_only_file_system_is_read_and_has_its_own_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:{tmp_path / 'messages.db'}"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation("c1", title="before"))
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+
+    assert "before" in run("ls", "--store", url).output
+    assert '"c1"' in run("export", "c1", "--store", url).output
+    removed = run("rm", "c1", "--yes", "--store", url)
+    assert removed.status == 3
+    assert "Read-only file system" in removed.errors
+    status, found = one_found("--store", url)
+    assert (status, found["level"]) == (0, "warning")
+    assert "read-only file system" in found["text"]
+    assert "chmod" not in found["cure"]
+
+
+def test_encrypted_stores_without_keys_are_noticed(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'all.db'}"
+    encrypted = {"storage": "sqlite", "path": tmp_path / "all.db", "encryption": as_text(FIRST)}
+    with (
+        MessageStore.initialize(encrypted) as store,
+        WorkingMemoryStore.initialize(encrypted) as memory,
+        LongTermMemoryStore.initialize(encrypted) as items,
+    ):
+        store.store_conversation(conversation("c1"))
+        memory.get_or_create("c1", "u1", "a1")
+        items.put(MemoryItem(namespace=("n",), key="k", value={"a": 1}))
+    status, found = diagnosed("--store", url, "--memory", url, "--items", url)
+    assert status == 1
+    assert [each["store"] for each in found] == [
+        "message store",
+        "working memory",
+        "long-term memory",
+    ]
+    assert all("JAZZMINE_ENCRYPTION" in each["cure"] for each in found)
+
+
+def test_what_is_in_memory_is_said_to_end_with_the_process() -> None:
+    status, found = one_found("--store", "memory:")
+    assert (status, found["level"]) == (0, "warning")
+    assert "ends with it" in found["text"]
 
 
 # Both, and none

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from jazzmine.cli.moving import conversations_of
 from jazzmine.cli.places import Messages
-from jazzmine.cli.records import conversations_of
 from jazzmine.sync import Conversation, Message, MessageRole, MessageStore
 from tests.cli.conftest import ESCAPES
 from tests.cli.program import all_records, objects, run, run_program

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jazzmine.cli.places import Kind, Messages
+from jazzmine.cli.places import Batch, Messages
 from jazzmine.sync import MessageStore
+from jazzmine.sync.maintenance import iter_records
 from tests.behaviour.samples import conversation, message, trace
 from tests.cli.program import COMMAND, environment, run, run_program
 from tests.servers.programs import Program
@@ -25,6 +26,8 @@ READING = [
     ["usage"],
     ["export"],
     ["--help"],
+    ["ls", "--help"],
+    ["--version"],
 ]
 
 
@@ -51,7 +54,7 @@ def test_characters_that_the_output_cannot_hold_are_replaced(
         assert json.loads(lines[1])["original_content"] == "東京 \U0001f600"
 
 
-@pytest.mark.parametrize("command", [one for one in READING if one != ["--help"]], ids=" ".join)
+@pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_a_full_output_is_named(foreign_url: str, command: list[str]) -> None:
     given = environment(JAZZMINE_MESSAGE_STORE=foreign_url)
     with open("/dev/full", "wb") as full:
@@ -82,6 +85,18 @@ def test_a_closed_pipe_is_141(tmp_path: Path, command: list[str]) -> None:
         assert program.wait(120) == 141
 
 
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_a_pipe_that_nobody_reads_is_141(foreign_url: str, command: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as pipe:
+        given = environment(JAZZMINE_MESSAGE_STORE=foreign_url)
+        ran = subprocess.run(
+            [*COMMAND, *command], env=given, stdout=pipe, stderr=subprocess.PIPE, timeout=120
+        )
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
 def test_an_export_on_a_symbolic_link_keeps_the_link(url: str, tmp_path: Path) -> None:
     target, link = tmp_path / "target.jsonl", tmp_path / "link.jsonl"
     target.write_text("before")
@@ -103,10 +118,13 @@ def test_an_export_of_a_store_that_is_written_to_can_be_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, target = (f"sqlite:{tmp_path / name}.db" for name in ("source", "target"))
-    batches = Messages.batches
 
-    def batches_beside_a_writer(self: Messages, kind: Kind) -> Iterator[list[Any]]:
-        yield from batches(self, kind)
+    def batches_beside_a_writer(self: Messages) -> Iterator[Batch]:
+        for kind in self.kinds:
+            yield from iter_records(self.opened, [kind], 500)
+            write_beside(kind)
+
+    def write_beside(kind: str) -> None:
         new = conversation(f"new-{kind}")
         with MessageStore.initialize(url) as store:
             store.store_conversation(new)
@@ -125,6 +143,17 @@ def test_an_export_of_a_store_that_is_written_to_can_be_imported(
     imported = run("import", "--store", target, stdin=exported)
     assert imported.status == 0
     assert "1 conversation, 2 messages, 1 trace" in imported.errors
+
+
+def test_on_postgresql_all_records_are_those_of_one_moment(new_postgres_url: str) -> None:
+    with MessageStore.initialize(new_postgres_url) as store:
+        store.store_conversation(conversation("c1"))
+        store.store_message(message("m1"))
+        read = []
+        for kind, records in Messages(store).batches():
+            read += [(kind, record.id) for record in records]
+            store.store_turn(messages=[message(f"m-{kind}")], trace=trace(f"m-{kind}"))
+    assert read == [("conversations", "c1"), ("messages", "m1")]
 
 
 def test_the_question_of_rm_shows_escapes(tmp_path: Path) -> None:

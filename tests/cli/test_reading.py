@@ -162,11 +162,11 @@ def test_json_of_a_conversation_holds_every_record(url: str) -> None:
 def test_the_traces_of_a_conversation_are_read_at_once(
     monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path
 ) -> None:
-    monkeypatch.delattr(MessageStore, "get_turn_trace_by_message_id")
+    monkeypatch.setattr(MessageStore, "get_turn_trace_by_message_id", None)
     assert "turn 4, " in run("show", "c1", "--traces", "--store", url).output
     page = tmp_path / "page.html"
     assert run("export", "c1", "--html", str(page), "--store", url).status == 0
-    assert "turn 4: " in page.read_text()
+    assert "turn 4, " in page.read_text()
 
 
 def test_the_context_leaves_out_flagged_messages(url: str) -> None:
@@ -246,7 +246,7 @@ def test_a_filter_that_cannot_be_read_is_a_wrong_usage(url: str, options: list[s
     assert "pydantic" not in ran.errors
 
 
-@pytest.mark.parametrize("given", ["trace-of-y", "y", "trace-of-y…", "trac…of-y"])
+@pytest.mark.parametrize("given", ["trace-of-y", "y", "trace-of-y…"])
 def test_one_turn_is_shown_by_its_id_or_that_of_its_message(url: str, given: str) -> None:
     (found,) = objects(run("traces", given, "--json", "--store", url).output)
     assert TurnTrace.model_validate(found).id == "trace-of-y"
@@ -287,7 +287,7 @@ def test_traces_say_why_a_turn_failed_and_no_number_where_there_is_none(
     assert (rows["trace-of-x"][3], rows["trace-of-x"][-1]) == ("", "no such\\norder")
     assert "turn, 250 ms" in run("show", "c1", "--traces", "--store", url).output
     run("export", "c1", "--html", str(page), "--store", url)
-    assert "turn: 250 ms" in page.read_text()
+    assert "turn, 250 ms" in page.read_text()
     for tool in ("find_order", '{"tool_name": "find_order"}'):
         (found,) = cells(run("traces", "--tool", tool, "--store", url).output)
         assert found[1] == "trace-of-x"
@@ -299,7 +299,7 @@ def test_a_conversation_is_found_by_the_beginning_of_its_id(path: str) -> None:
         store.store_conversation(conversation(name))
         store.store_conversation(conversation("6f1c9999"))
         store.store_message(message("last", conversation_id=name))
-    for given in (name, "6f1c2", "6f1c…789abc"):
+    for given in (name, "6f1c2", "6f1c2a…"):
         first, last = objects(run("show", given, "--json", "--store", url).output)
         assert (first["id"], last["id"]) == (name, "last")
         (only,) = objects(run("context", given, "--json", "--store", url).output)

@@ -345,9 +345,8 @@ def test_doctor_counts_what_each_key_has_sealed(urls: list[str]) -> None:
 
     mistyped = as_text(SECOND).replace("k2:", "k1:")
     other = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": mistyped})
-    assert "the key 'k1' opens nothing" in other.output
+    assert other.output.count("the key 'k1' opens nothing") == 2  # of messages, and of items
     assert "working memories: 12 do not open" in other.output
-    assert "the key 'k1' opens nothing" in other.errors
     assert other.status == 1
 
 

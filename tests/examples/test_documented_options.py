@@ -1,4 +1,4 @@
-"""The page of each back end lists its options with their defaults."""
+"""The page of each back end, or that of all back ends, lists its options with their defaults."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ def test_an_option_is_in_the_table_of_its_page(
     kind: type[BackendConfig], option: Field[Any]
 ) -> None:
     page = PAGES / f"{kind.storage}.md"
-    table = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", page.read_text("utf-8"), re.MULTILINE))
+    text = (PAGES / "index.md").read_text("utf-8") + page.read_text("utf-8")
+    table = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", text, re.MULTILINE))
     assert option.name in table, f"docs/backends/{page.name} has to list the option {option.name}"
     assert table[option.name] in written(option.default)

@@ -16,7 +16,7 @@ from jazzmine import (
     StaleWorkingMemoryError,
     StoreUnavailableError,
 )
-from jazzmine.core.working_memory import TurnCache, WorkingMemory
+from jazzmine.core.working_memory import WorkingMemory
 from tests.behaviour.samples import message
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
 from tests.faults.recorders import RandomCalls
@@ -136,7 +136,7 @@ def message_set_model(state: Any, operation: Operation) -> Outcome:
 
 
 MEMORY_CALLS: dict[str, Callable[[Any, int], Any]] = {
-    "begin": lambda store, n: store.begin_turn(KEY, TurnCache(message_id=str(n))),
+    "note": lambda store, n: store.set_data(KEY, noted=n),
     "end": lambda store, n: store.end_turn(KEY, str(n), "intent"),
     "get": lambda store, n: store.get(KEY),
 }
@@ -145,7 +145,7 @@ MEMORY_CALLS: dict[str, Callable[[Any, int], Any]] = {
 def memory_model(state: Any, operation: Operation) -> Outcome:
     """Apply a call to a working memory: its revision and its last response."""
     revision, response = state
-    if operation.name == "begin":
+    if operation.name == "note":
         state = (revision + 1, response)
     elif operation.name == "end":
         state = (revision + 1, str(operation.argument))

@@ -78,7 +78,10 @@ def bounded(
 
 
 def with_repetitions(
-    history: Sequence[Operation], reads: Collection[str], lost: Sequence[float]
+    history: Sequence[Operation],
+    reads: Collection[str],
+    lost: Sequence[float],
+    recognized_among: int | None = None,
 ) -> list[Operation]:
     """Add the first attempts of the calls that a store may have repeated.
 
@@ -89,13 +92,20 @@ def with_repetitions(
         history: the calls.
         reads: the names of the calls that only read.
         lost: when replies or connections were lost.
+        recognized_among: among how many newest writes a store finds an attempt that took effect;
+            None if it repeats all, and twice is as good as once.
     """
-    attempts = [
-        replace(one, result=UNKNOWN)
-        for one in history
-        if one.name not in reads and one.result is not UNKNOWN
-        if any(one.began <= moment <= one.ended for moment in lost)
-    ]
+    writes = [one for one in history if one.name not in reads]
+    attempts = []
+    for one in writes:
+        count = sum(one.began <= moment <= one.ended for moment in lost)
+        if recognized_among is None:
+            count = min(count, 1)
+        else:
+            beside = sum(o.began <= one.ended and o.ended >= one.began for o in writes) - 1
+            count = min(count, beside // recognized_among)
+        if one.result is not UNKNOWN:
+            attempts += [replace(one, result=UNKNOWN)] * count
     return [*history, *attempts]
 
 

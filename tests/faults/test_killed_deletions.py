@@ -60,7 +60,7 @@ def settled(store: MessageStore) -> list[list[Any]]:
     before: list[list[Any]] = []
     while True:
         found = [
-            [record for batch in iter_records(store, kind, 500) for record in batch]
+            [record for _, batch in iter_records(store, [kind], 500) for record in batch]
             for kind in KINDS
         ]
         if found == before:

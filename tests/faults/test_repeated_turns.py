@@ -2,85 +2,121 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from jazzmine.sync import MessageStore, WorkingMemoryStore
-from tests.faults.sizes import SOAK
+from tests.faults.networks import NETWORKS, Config
+from tests.faults.sizes import report, size
+from tests.servers.programs import Program
 
 PROGRAM = str(Path(__file__).with_name("turn_program.py"))
 STEPS = range(1, 7)  # all steps of `turn_program.turn`, and one more
-MESSAGES = 100 if SOAK else 12
+MESSAGES = size(12, 1000)
 CONVERSATION = "c1"
+STORES = ["sqlite", "postgres", "mongodb and redis", "json and sqlite"]
+
+Stores = tuple[Config, Config]  # of messages, and of working memory
 
 
-def command(path: Path, stop_at: int, *ids: str) -> list[str]:
-    return [sys.executable, PROGRAM, str(path), str(stop_at), *ids]
+@contextmanager
+def at(name: str, folder: Path) -> Iterator[Stores]:
+    """The configurations of two empty stores."""
+    file: Config = {"storage": "sqlite", "path": str(folder / "agent.db")}
+    if name == "sqlite":
+        yield file, file
+    elif name == "json and sqlite":
+        yield {"storage": "json", "path": str(folder / "messages.json")}, file
+    elif name == "postgres":
+        with NETWORKS["postgres"]() as network:
+            yield network.beside, network.beside
+    else:
+        with NETWORKS["mongodb"]() as messages, NETWORKS["redis"]() as memory:
+            yield messages.beside, memory.beside
 
 
-def assert_applied_once(path: Path, message_ids: list[str]) -> None:
+def program(stores: Stores, stop_at: int, *ids: str) -> Program:
+    addresses = map(json.dumps, stores)
+    command = [sys.executable, PROGRAM, *addresses, str(stop_at), *ids]
+    return Program(command, stdout=subprocess.PIPE, text=True)
+
+
+def run(stores: Stores, stop_at: int, *ids: str) -> int:
+    ended = program(stores, stop_at, *ids)
+    ended.communicate()
+    return ended.returncode
+
+
+def assert_applied_once(stores: Stores, message_ids: list[str]) -> None:
     """Fail unless each message has one answer, one trace, one turn and one change."""
-    with (
-        MessageStore.initialize(f"sqlite:{path}") as store,
-        WorkingMemoryStore.initialize(f"sqlite:{path}") as memory,
-    ):
+    with MessageStore.initialize(stores[0]) as store:
         stored = [each.id for each in store.get_messages_by_conversation_id(CONVERSATION)]
         traces = store.get_turn_traces_by_conversation_id(CONVERSATION)
+    with WorkingMemoryStore.initialize(stores[1]) as memory:
         state = memory.get(CONVERSATION)
     assert state is not None
-    assert Counter(stored) == Counter([*message_ids, *(f"{each}-reply" for each in message_ids)])
-    assert stored[1::2] == [f"{asked}-reply" for asked in stored[::2]]
-    assert Counter(t.message_id for t in traces) == Counter(f"{m}-reply" for m in message_ids)
-    assert state.data["cart"] == dict.fromkeys(message_ids, 1)
+    assert stored[::2] == message_ids
+    assert stored[1::2] == [f"{asked}-reply" for asked in message_ids]
+    assert Counter(t.message_id for t in traces) == Counter(stored[1::2])
+    assert sorted(t.turn_number for t in traces) == list(range(1, len(message_ids) + 1))
+    assert state.data["counts"] == dict.fromkeys(message_ids, 1)
     assert state.turn_number == len(message_ids)
+    ended = [f"m{number}" for number in range(0, len(message_ids) - 2, 3)]
+    newest = [(flow.flow_id, flow.status) for flow in state.flow_history]
+    assert state.flow_count == len(ended)
+    assert newest == [(each, "completed") for each in ended[-len(newest) :]]
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_turn_that_was_killed_at_a_step_and_is_repeated_is_applied_once(
     step: int, tmp_path: Path
 ) -> None:
-    path = tmp_path / "agent.db"
-    subprocess.run(command(path, 0, "m1"), check=True)
+    with at("sqlite", tmp_path) as stores:
+        run(stores, 0, "m0", "m1")
 
-    killed = subprocess.run(command(path, step, "m2"), check=False)
-    subprocess.run(command(path, 0, "m2"), check=True)
+        killed = run(stores, step, "m2")
+        run(stores, 0, "m2")
 
-    assert killed.returncode == (0 if step == STEPS[-1] else -9)
-    assert_applied_once(path, ["m1", "m2"])
+        assert killed == (0 if step == STEPS[-1] else -9)
+        assert_applied_once(stores, ["m0", "m1", "m2"])
 
 
+@pytest.mark.parametrize("name", STORES)
 def test_every_message_delivered_twice_to_programs_that_are_killed_is_applied_once(
-    tmp_path: Path,
+    name: str, tmp_path: Path
 ) -> None:
-    path, chance = tmp_path / "agent.db", random.Random(7)
+    chance = random.Random(7)
     message_ids = [f"m{number}" for number in range(MESSAGES)]
-    subprocess.run(command(path, 0, message_ids[0]), check=True)
-    waiting = [each for each in message_ids for _ in range(2)]
     kills = 0
-    while waiting:
-        # Each of two programs is handed all that is left; what one has done the other one repeats.
-        programs = [
-            subprocess.Popen(command(path, 0, *waiting[first:]), stdout=subprocess.PIPE, text=True)
-            for first in (0, 1)
-        ]
-        done: list[str] = []
-        assert programs[0].stdout is not None
-        for line in programs[0].stdout:
-            done.append(line.strip())
-            if chance.random() < 0.2:
-                time.sleep(chance.random() / 50)
-                break
-        for program in programs:
-            kills += program.poll() is None
-            program.kill()
-            program.communicate()
-        waiting = waiting[len(done) :]
+    with at(name, tmp_path) as stores:
+        run(stores, 0, message_ids[0])
+        waiting = [each for each in message_ids for _ in range(2)]
+        while waiting:
+            # Each of two programs is handed the same; what one has done the other one repeats. One
+            # that is late must find its message among the last 16.
+            programs = [program(stores, 0, *waiting[first : first + 30]) for first in (0, 1)]
+            done: list[str] = []
+            assert programs[0].stdout is not None
+            for line in programs[0].stdout:
+                done.append(line.strip())
+                if chance.random() < 1 / size(5, 15):
+                    time.sleep(chance.random() / 50)
+                    break
+            for each in programs:
+                kills += each.poll() is None
+                each.kill()
+                each.communicate()
+            waiting = waiting[len(done) :]
 
-    assert kills > 1
-    assert_applied_once(path, message_ids)
+        assert kills > 1
+        assert_applied_once(stores, message_ids)
+    report(f"repeated turns, {name}: {MESSAGES} turns, {kills} kills: each applied once")

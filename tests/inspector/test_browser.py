@@ -152,6 +152,22 @@ async def test_an_open_thread_follows_new_messages_and_working_memory(
         await expect(page.locator(".memory")).to_contain_text("error", timeout=20_000)
 
 
+async def test_an_open_thread_says_that_nothing_can_be_read(
+    context: BrowserContext,
+) -> None:
+    page = await context.new_page()
+    end, asked = page.locator("#end"), "**/conversation/new?*"
+    await page.goto("/conversation?id=c1")
+    await expect(end).to_have_text("New messages appear here.")
+    await page.route(asked, lambda route: route.fulfill(status=503))
+    await expect(end).to_contain_text("not available now", timeout=20_000)
+    await page.unroute(asked)
+    await expect(end).to_have_text("New messages appear here.", timeout=20_000)
+    await page.route(asked, lambda route: route.abort())
+    await expect(end).to_contain_text("has ended", timeout=20_000)
+    await page.close()
+
+
 async def test_the_timeline_of_an_answer_is_loaded_when_it_is_opened(page: Page) -> None:
     await page.goto("/conversation?id=c1")
     trace = page.locator("details.trace")

@@ -16,10 +16,9 @@ from tests.inspector.conftest import Site, opened
 
 
 def links(text: str, path: str) -> list[str]:
-    """The links of a page that begin with a path."""
-    return [
-        unescape(found) for found in re.findall(r'href="([^"]*)"', text) if found.startswith(path)
-    ]
+    """The links of a page that begin with a path; they are relative."""
+    found = (unescape(link) for link in re.findall(r'href="\.(/[^"]*)"', text))
+    return [link for link in found if link.startswith(path)]
 
 
 # Conversations
@@ -45,7 +44,7 @@ async def test_an_id_leads_to_its_page(site: Site, some_id: str, place: str) -> 
         assert found is not None
         some_id = found.id
     answer = await site.client.get("/", params={"id": some_id})
-    assert answer.headers["location"] == place
+    assert answer.headers["location"] == f".{place}"
     assert (await site.client.get(place)).status_code == 200
 
 
@@ -130,7 +129,7 @@ async def test_a_thread_shows_its_messages_flags_entities_and_tool_calls(site: S
     assert full is not None
     assert text.count('<details class="tool">') == len(full.tool_traces) > 0
     assert 'class="chip entity"' in text
-    assert 'data-hx-get="/turn?message=m2"' in text
+    assert 'data-hx-get="./turn?message=m2"' in text
 
 
 @pytest.fixture
@@ -252,7 +251,7 @@ async def test_a_store_that_cannot_be_reached_is_told(
     monkeypatch.setattr(site.store.backend, "find_traces", fail)
     text = await site.text("/turns", 503, agent="a1")
     assert "did not answer within 30 s" in text
-    assert 'href="/turns?agent=a1"' in text
+    assert 'href="./turns?agent=a1"' in text
 
 
 async def test_working_memory_may_be_missing(tmp_path: Path) -> None:

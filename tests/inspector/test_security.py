@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 import pytest
@@ -31,12 +32,19 @@ async def test_the_token_becomes_a_cookie_and_leaves_the_address(site: Site) -> 
         "/conversation", params={"id": "c/3 ?&#%", "token": site.access.token}
     )
     assert answer.status_code == 303
-    assert answer.headers["location"] == "/conversation?id=c%2F3+%3F%26%23%25"
+    assert answer.headers["location"] == "./conversation?id=c%2F3+%3F%26%23%25"
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     assert site.access.token.lower() not in cookie
     assert (await site.stranger.get(answer.headers["location"])).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["//evil.example/", "/\\evil.example/", "///evil.example"])
+async def test_the_redirect_stays_on_this_host(site: Site, path: str) -> None:
+    url = f"http://127.0.0.1{path}?token={site.access.token}"
+    location = (await site.stranger.get(url)).headers["location"]
+    assert re.match(r"\./[^/\\]*", location)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "X"])
@@ -96,14 +104,14 @@ class Elements(HTMLParser):
             if name == "style" or name.startswith("on") or "hx-on" in name:
                 self.wrong.append(name)
             if name in ("href", "src", "action", "data-hx-get") and not str(value).startswith(
-                ("/", "#")
+                ("./", "#")  # relative, also behind a proxy that serves it below a path
             ):
                 self.wrong.append(f"{name}={value}")
 
 
 def test_the_check_of_markup_finds_each_kind() -> None:
     wrong = (
-        "<style></style><img src=/x><script src=''></script><p style='x' onclick='x'>"
+        "<style></style><img src=./x><script src=''></script><p style='x' onclick='x'>"
         "<a href='javascript:x'></a><a href='https://evil.example'></a>"
     )
     assert len(Elements(wrong).wrong) == 8

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -109,6 +110,26 @@ class Server(ServerProcess):
         if status := made.wait():
             said = (self._folder / "initdb").read_text()
             raise run_folder.cannot_start(self._kind, command, said, status)
+
+
+def run_program(name: str, *arguments: str, **options: Any) -> str:
+    """Run a program of PostgreSQL 18, such as pg_dump, and return what it writes."""
+    command = [str(_runnable("18") / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    assert not done.returncode, done.stderr
+    return str(done.stdout)
+
+
+@contextmanager
+def new_database() -> Iterator[str]:
+    """Provide the DSN of a new, empty database, and drop it at the end."""
+    name = f"jazzmine_test_{uuid4().hex}"
+    with connect(dsn()) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield changed(dsn(), dbname=name)
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @cache
@@ -221,6 +242,11 @@ _TABLES = (
 )
 
 
+_RUNNING = """
+SELECT pid FROM pg_stat_activity
+WHERE state = 'active' AND pid <> pg_backend_pid() AND strpos(query, %s) > 0"""
+
+
 @contextmanager
 def empty_schema(version: str = VERSIONS[0]) -> Iterator[str]:
     """Provide the name of a schema without data; its tables may exist already."""
@@ -244,6 +270,8 @@ def _empty(connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> bool
     """Delete all records; return whether another test may use the schema."""
     # Deleting the few rows of a test is many times faster than truncating three tables.
     # No statement contains the schema's name: a test ends the sessions whose statements do.
+    while connection.execute(_RUNNING, [schema]).fetchone() is not None:
+        time.sleep(0.01)  # a call was cancelled, and its write may take effect still
     connection.execute("SELECT set_config('search_path', %s, false)", [schema])
     for tables in _TABLES:
         if connection.execute("SELECT to_regclass(%s)", tables[:1]).fetchone() != (None,):

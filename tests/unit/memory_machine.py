@@ -179,6 +179,12 @@ class Conversation(RuleBasedStateMachine):
             assert self.memory.pending_confirmation == question
         assert (self.memory.active_flow is None) == (flow is None or gone)
 
+    @rule(intents=st.lists(texts, min_size=2, max_size=6))
+    def shift_topics(self, intents: list[str]) -> None:
+        for intent in intents:
+            number = self.memory.turn_number + 1
+            self.begin_turn(TurnCache(number, intent=intent, is_continuation=False))
+
     def came_back(self) -> None:
         """The flow that was set aside last is the active one again."""
         flow, question = self.below.pop()
@@ -262,6 +268,14 @@ class Conversation(RuleBasedStateMachine):
 
         self.flows += 1
 
+    @rule()
+    def start_the_flow_again(self) -> None:
+        flow = self.in_progress()
+        if flow is not None and flow.started_at_turn:
+            again = ActiveFlowState(flow.flow_id, flow.flow_name, flow.flow_type)
+            again.started_at_turn = flow.started_at_turn
+            assert not self.apply(lambda memory: memory.start_flow(again))
+
     @rule(result=json_objects)
     def advance_sequential_step(self, result: dict[str, Any]) -> None:
         flow = self.memory.active_flow
@@ -279,7 +293,11 @@ class Conversation(RuleBasedStateMachine):
     def set_condition_branch(self, branch: str) -> None:
         self.apply(lambda memory: memory.set_condition_branch(branch))
 
-    @rule(call=calls)
+    @rule(recorded=st.lists(calls, min_size=1, max_size=4))
+    def record_tool_calls(self, recorded: list[ToolCallRecord]) -> None:
+        for call in recorded:
+            self.record_tool_call(call)
+
     def record_tool_call(self, call: ToolCallRecord) -> None:
         self.name(call)
 
@@ -317,7 +335,7 @@ class Conversation(RuleBasedStateMachine):
     @rule(
         payload=json_objects,
         turns_ago=seldom,
-        timeout_turns=st.just(3) | numbers.map(lambda number: number + 1),
+        timeout_turns=st.sampled_from([1, 3, 3, 20]),
     )
     def request_confirmation(
         self, payload: dict[str, Any], turns_ago: int, timeout_turns: int

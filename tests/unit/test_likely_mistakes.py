@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +26,34 @@ def test_a_store_is_neither_copied_nor_pickled(kind: Any, make: Callable[[Any], 
         pytest.raises(TypeError, match="open one from its configuration"),
     ):
         make(store)
+
+
+def test_no_private_name_is_suggested() -> None:
+    program = (
+        "from jazzmine.sync import MessageStore\n"
+        "MessageStore.initialize('memory:').get_messages('c1')"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "no attribute 'get_messages'" in ran.stderr
+    assert "'_" not in ran.stderr
+
+
+@pytest.mark.parametrize("given", [(), ("memory:",), ({"storage": "memory"},)])
+@pytest.mark.parametrize("kind", [MessageStore, WorkingMemoryStore, LongTermMemoryStore])
+def test_a_constructor_names_initialize(kind: Any, given: tuple[Any, ...]) -> None:
+    with pytest.raises(TypeError, match=r"opened by initialize\(\)"):
+        kind(*given)
+
+
+def test_a_store_of_another_kind_is_not_called_inside_of_update() -> None:
+    with (
+        MessageStore.initialize("memory:") as store,
+        WorkingMemoryStore.initialize("memory:") as memory,
+    ):
+        memory.get_or_create("c1", "ada", "desk")
+        with pytest.raises(RuntimeError, match="has called a store"):
+            memory.update("c1", lambda wm: bool(store.get_message_by_id("m1")))
+        assert store.get_message_by_id("m1") is None
 
 
 class Note(Message):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from jazzmine.records.enums import ConversationStatus, FlowStatus
-from jazzmine.records.flow import ActiveFlowState
-from jazzmine.records.memory_base import checked_copy, set_unvalidated
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation
+from jazzmine.records.memory_base import set_unvalidated
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
@@ -18,8 +18,10 @@ from tests.unit.memory_machine import Conversation, Small
 
 class ConfirmsWhatHasExpired(Small):
     def confirm_action(self, confirmation_id: str | None = None) -> bool:
-        if self.pending_confirmation is not None:
-            self.pending_confirmation.timeout_turns = 2**60
+        question = self.pending_confirmation
+        if question is not None and confirmation_id in (None, question.id):
+            lasting = PendingConfirmation.from_dict({**question.to_dict(), "timeout_turns": 2**60})
+            set_unvalidated(self, pending_confirmation=lasting)
         return super().confirm_action(confirmation_id)
 
 
@@ -76,12 +78,14 @@ class StartsBeyondTheLast(Small):
 
 class MentionsTwice(Small):
     def begin_turn(self, turn_cache: TurnCache) -> bool:
-        self.current_turn = self.current_turn and TurnCache(
-            self.current_turn.turn_number,
-            is_continuation=self.current_turn.is_continuation,
-            is_cancellation=self.current_turn.is_cancellation,
-        )
-        return super().begin_turn(turn_cache)
+        turn = self.current_turn
+        if turn is not None:
+            without_entities = TurnCache.from_dict({**turn.to_dict(), "entities_before": None})
+            set_unvalidated(self, current_turn=without_entities)
+        applied = super().begin_turn(turn_cache)
+        if not applied:
+            set_unvalidated(self, current_turn=turn)
+        return applied
 
 
 class ShiftsTwice(Small):
@@ -93,9 +97,8 @@ class ShiftsTwice(Small):
 
 class StartsTheSameFlowTwice(Small):
     def start_flow(self, flow_state: ActiveFlowState) -> bool:
-        started = checked_copy(flow_state, ActiveFlowState, "flow_state")
-        started.started_at = 0.0 if started.started_at else 1.0
-        super().start_flow(started)
+        if self.active_flow is not None and self.active_flow.flow_id == flow_state.flow_id:
+            self.active_flow = None
         return super().start_flow(flow_state)
 
 
@@ -169,15 +172,18 @@ class DropsTheRawResultOfTheTurn(Small):
 class ForgetsTheStatus(Small):
     def register_slots(self, slots: Any, replace: bool = False) -> bool:
         before = self.status
-        applied = super().register_slots(slots)
+        applied = super().register_slots(slots, replace)
         set_unvalidated(self, status=before)
         return applied
 
 
 class CountsAMessageTwice(Small):
     def begin_turn(self, turn_cache: TurnCache) -> bool:
-        self.turns_by_message = {}
-        return super().begin_turn(turn_cache)
+        turns = self.turns_by_message
+        set_unvalidated(self, turns_by_message={})
+        applied = super().begin_turn(turn_cache)
+        set_unvalidated(self, turns_by_message={**turns, **self.turns_by_message})
+        return applied
 
 
 class LeavesTheQuestionOfAChangedSlotOpen(Small):
@@ -195,40 +201,45 @@ class ConfirmsAnotherQuestion(Small):
         return super().confirm_action()
 
 
-MUTANTS: list[type[WorkingMemory]] = [
-    ConfirmsWhatHasExpired,
-    GoesOnWithAnOpenSlot,
-    CannotDeclineOutsideOfAFlow,
-    KeepsAQuestionThatATurnDeclines,
-    LeavesTheFlowOfAnExpiredQuestion,
-    StepsBeyondTheLast,
-    StartsBeyondTheLast,
-    MentionsTwice,
-    ShiftsTwice,
-    StartsTheSameFlowTwice,
-    ForgetsAFlowInProgress,
-    KeepsAllTopics,
-    KeepsAllFlows,
-    KeepsAllAttributes,
-    KeepsAllCalls,
-    KeepsTheOldestFlows,
-    KeepsTheOldestCalls,
-    DoesNotCountWhatItDrops,
-    KeepsRawResultsInTheFlow,
-    StartsWithRawResults,
-    DropsTheRawResultOfTheTurn,
-    ForgetsTheStatus,
-    CountsAMessageTwice,
-    LeavesTheQuestionOfAChangedSlotOpen,
-    CompletesAnotherFlow,
-    ConfirmsAnotherQuestion,
-]
+# Each with a part of the assertion that its defect breaks.
+MUTANTS: dict[type[WorkingMemory], str] = {
+    ConfirmsWhatHasExpired: "applied is open_",
+    GoesOnWithAnOpenSlot: "collects is any(slot.is_pending",
+    CannotDeclineOutsideOfAFlow: "applied is (flow is not None or declined)",
+    KeepsAQuestionThatATurnDeclines: "self.memory.pending_confirmation is None",
+    LeavesTheFlowOfAnExpiredQuestion: "self.memory.flow_count == ended + gone",
+    StepsBeyondTheLast: "applied is not done",
+    StartsBeyondTheLast: "flow.current_step <= flow.total_steps",
+    MentionsTwice: "timeless(again)",
+    ShiftsTwice: "timeless(again)",
+    StartsTheSameFlowTwice: "memory.start_flow(again)",
+    ForgetsAFlowInProgress: "self.memory.flow_count == ended",
+    KeepsAllTopics: "len(memory.topic_history)",
+    KeepsAllFlows: "len(self.memory.flow_history)",
+    KeepsAllAttributes: "len(entity.attributes)",
+    KeepsAllCalls: "len(flow.tool_call_history)",
+    KeepsTheOldestFlows: "flow_history[-1].flow_id not in kept",
+    KeepsTheOldestCalls: "tool_call_history[-1].tool_name == call.tool_name",
+    DoesNotCountWhatItDrops: "self.memory.topic_count == self.topics",
+    KeepsRawResultsInTheFlow: "call.result is None",
+    StartsWithRawResults: "call.result is None",
+    DropsTheRawResultOfTheTurn: "last_tool_result.result == call.result",
+    ForgetsTheStatus: "self.memory.status is STATUS_OF_FLOW[flow.status]",
+    CountsAMessageTwice: "timeless(again)",
+    LeavesTheQuestionOfAChangedSlotOpen: "self.memory.pending_confirmation is None",
+    CompletesAnotherFlow: 'getattr(memory, ending)("another")',
+    ConfirmsAnotherQuestion: "not other",
+}
 
 
-@pytest.mark.parametrize("broken", MUTANTS, ids=lambda broken: broken.__name__)
-def test_the_rules_catch_a_working_memory_that(broken: type[WorkingMemory]) -> None:
+@pytest.mark.parametrize(
+    ("broken", "assertion"), MUTANTS.items(), ids=[broken.__name__ for broken in MUTANTS]
+)
+def test_the_rules_catch_a_working_memory_that(broken: type[WorkingMemory], assertion: str) -> None:
     class BrokenConversation(Conversation):
         kind = broken
 
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError) as failure:
         run_until_it_fails(BrokenConversation)
+
+    assert assertion in str(failure.traceback[-1].statement)

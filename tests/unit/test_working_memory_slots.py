@@ -27,6 +27,11 @@ def test_what_is_no_list_of_slots_is_refused(one: object) -> None:
         in_flow().register_slots(one)  # type: ignore[arg-type]
 
 
+def test_a_value_that_is_refused_is_named_with_its_slot() -> None:
+    with pytest.raises(ValidationError, match=r"slot 'day'\nvalue\n +\['until'\]: .* of type set"):
+        collecting("day").collect_slot("day", {"until": {"Monday"}})
+
+
 def test_a_slot_that_is_known_stays_as_it_is() -> None:
     memory = collecting("day")
     memory.collect_slot("day", "Monday")

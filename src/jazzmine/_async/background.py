@@ -1,4 +1,4 @@
-"""Work that is done beside calls, or after them."""
+"""Background work of a store."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["BackgroundTask", "BackgroundTasks", "Periodic"]
 
 
 class BackgroundTask:
-    """Does some work beside the calls, one run at a time.
+    """Runs work in the background, one run at a time.
 
     Args:
-        work: what is run; it raises nothing.
+        work: the work; it raises nothing.
     """
 
     def __init__(self, work: Work[None]) -> None:
@@ -35,34 +35,34 @@ class BackgroundTask:
         self._task: Task | None = None
 
     def start(self) -> None:
-        """Start a run, unless one is under way."""
+        """Start a run, unless one is in progress."""
         with self._mutex:
             if self._task is None or self._task.is_done:
                 self._task = Task(self._work)
 
     async def close(self, timeout: float) -> None:
-        """Wait `timeout` s at most for the run that is under way, then cancel it."""
+        """Wait up to `timeout` s for the current run, then cancel it."""
         if self._task is not None:
             await self._task.wait(timeout)
             await self._task.cancel()
 
 
 class BackgroundTasks:
-    """Does work that must be done also if the call that asks for it is cancelled."""
+    """Does work that must end even if its call is cancelled."""
 
     def __init__(self) -> None:
         self._tasks: list[Task] = []
 
     async def run(self, work: Work[None], *, wait: bool) -> None:
-        """Do some work; it raises nothing.
+        """Do work; it raises nothing.
 
         Args:
-            wait: whether to return only when it is done; a cancelled call has no time for that.
+            wait: whether to return only when it is done; False in a cancelled call.
         """
         await run_detached(self.start, work, wait=wait)
 
     def start(self, work: Work[None]) -> Task:
-        """Start some work beside the calls; it raises nothing."""
+        """Start work in the background; it raises nothing."""
         task = Task(work)
         # Each step is atomic: other threads and signal handlers start work, too.
         self._tasks.append(task)
@@ -72,7 +72,7 @@ class BackgroundTasks:
         return task
 
     async def close(self, timeout: float) -> None:
-        """Wait `timeout` s at most for the work that is under way, then cancel it."""
+        """Wait up to `timeout` s for the work in progress, then cancel it."""
         deadline = Deadline(timeout)
         for task in self._tasks.copy():
             await task.wait(deadline.remaining())
@@ -81,12 +81,12 @@ class BackgroundTasks:
 
 
 class Periodic:
-    """A context manager that repeats some work for as long as its block runs.
+    """A context manager that repeats work while its block runs.
 
     Args:
         every: the time, in s, before the first run and between two runs.
-        work: returns whether to go on; it raises nothing. A run that cannot be cancelled, and that
-            takes long, does not delay the end of the block: it must do no harm after it.
+        work: returns whether to go on; it raises nothing. A long run that cannot be cancelled does
+            not delay the end of the block: it must do no harm after it.
     """
 
     def __init__(self, every: float, work: Work[bool]) -> None:

@@ -1,7 +1,6 @@
 """Makes the store of a configuration, which is not open yet, and one user's view of a store.
 
-Only then its module is imported, and the driver of its back end: without that, an ImportError says
-what to install.
+The module of a store and its driver are imported only here: an ImportError names the extra.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = [
     "view_of_working_memory",
 ]
 
-# The module of a store beside this one, and what makes the store.
+# The module of a store, and the name of its class or function.
 _MESSAGES: dict[type[BackendConfig], tuple[str, str]] = {
     JSONStoreConfig: (".message_store.json", "JSONMessageStore"),
     MemoryMessagesConfig: (".message_store.memory", "InMemoryMessageStore"),
@@ -68,7 +67,7 @@ def new_long_term_memory(config: BackendConfig, embed: Embed | None = None) -> A
     """Return the long-term memory of a configuration.
 
     Args:
-        config: which one.
+        config: the configuration.
         embed: as `initialize` takes it.
     """
     return _class(_LONG_TERM_MEMORIES, config)(config, embed)

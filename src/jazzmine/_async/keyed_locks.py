@@ -16,11 +16,11 @@ T = TypeVar("T")
 class KeyedLocks(Generic[T]):
     """A lock for each key, acquired in the order of the calls; unused keys take no memory.
 
-    Each call names itself as the owner, so that it can release what it may or may not have
-    acquired: it may have been interrupted between any two steps.
+    Each call names itself as the owner, so that it can release a lock that it may have acquired
+    before an interruption.
 
     Args:
-        places: how many owners may have the lock of a key at a time.
+        places: the number of owners that may have the lock of a key at a time.
     """
 
     def __init__(self, places: int = 1) -> None:
@@ -40,8 +40,8 @@ class KeyedLocks(Generic[T]):
     async def acquire(self, key: str, owner: T, timeout: float) -> bool:
         """Acquire the lock of a key; return False if it was not free within `timeout` s.
 
-        Whatever becomes of it, the owner must be released in the end. One that waited in vain may
-        go on: it has kept its place.
+        The owner must be released in the end in any case. After False it keeps its place, and may
+        wait again.
         """
         with self._mutex:
             turn = Event()

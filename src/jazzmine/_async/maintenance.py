@@ -1,4 +1,4 @@
-"""What programs need that move, repair or look after whole stores, such as the command line."""
+"""Functions for programs that move, repair or check whole stores, such as the command line."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ AnyStore: TypeAlias = MessageStore | WorkingMemoryStore | LongTermMemoryStore
 
 
 async def pending_changes(store: AnyStore) -> list[str]:
-    """Return what opening a store would create or change; the store need not be open."""
+    """Return the changes that opening a store would make; the store need not be open."""
     return await store.backend.pending()
 
 
 async def purge(store: AnyStore) -> None:
-    """Remove what was deleted or replaced from files where it may be left as raw bytes."""
+    """Remove the raw bytes of deleted or replaced records from files."""
     await store.backend.purge()
 
 
@@ -55,22 +55,23 @@ async def purge(store: AnyStore) -> None:
 
 
 async def iter_records(
-    store: MessageStore, kind: RecordKind, size: int
-) -> AsyncIterator[list[Any]]:
-    """Yield all readable records of a kind in the order in which their ids were first stored.
+    store: MessageStore, kinds: Sequence[RecordKind], size: int
+) -> AsyncIterator[tuple[RecordKind, list[Any]]]:
+    """Yield all readable records of some kinds, each in the order in which ids were first stored.
+
+    On PostgreSQL they are those of one moment.
 
     Args:
         store: an open store.
-        kind: which records.
-        size: how many rows are read at a time, at the most.
+        kinds: the kinds of the records, in this order.
+        size: the largest number of rows to read at a time.
     """
-    decoder = store._decoder_of(kind)
-    async for rows in store.backend.iter_stored(kind, size):
-        yield decoder.records(rows)
+    async for kind, rows in store.backend.iter_stored(kinds, size):
+        yield kind, store._decoder_of(kind).records(rows)
 
 
 async def store_records(store: MessageStore, kind: RecordKind, records: Sequence[Record]) -> None:
-    """Store valid records, in place of those with their ids; no id is there twice.
+    """Store valid records, in place of the records with the same ids; each id is given once.
 
     The call is safe to repeat, and not all or nothing on every back end.
     """
@@ -80,7 +81,7 @@ async def store_records(store: MessageStore, kind: RecordKind, records: Sequence
 
 
 def is_rewritten(store: MessageStore) -> bool:
-    """Return whether each write costs as much as all that is stored."""
+    """Return whether each write rewrites the whole store."""
     return store.backend.is_rewritten
 
 
@@ -91,8 +92,8 @@ async def iter_items(
 
     Args:
         store: an open store.
-        at: when they must not have expired yet, in ms.
-        size: how many are read at a time.
+        at: items that expired before this time are left out, in ms.
+        size: the number of items to read at a time.
     """
     decoder, query = ItemDecoder(), ItemQuery(reads="all", at=at)
     rows = await store._rows(query, size, None)
@@ -104,7 +105,7 @@ async def iter_items(
 
 
 async def restore_items(store: LongTermMemoryStore, items: Sequence[StoredItem]) -> None:
-    """Store items with the times, the revisions and the vectors that they have.
+    """Store items with their times, revisions and vectors.
 
     Args:
         store: an open store.
@@ -127,13 +128,12 @@ def keyring_of_store(store: AnyStore) -> Keyring | None:
 
 
 def iter_keys(store: AnyStore, *, rekeys: bool) -> AsyncIterator[KeysFound]:
-    """Yield by which keys the values of an encrypted store are encrypted, some at a time.
+    """Yield the keys of the values of an encrypted store, for some values at a time.
 
     Args:
         store: an open store with keys.
-        rekeys: whether what another key than the first has encrypted is encrypted with the first
-            one, in place of the very version that was decrypted. Otherwise what a key of the store
-            has encrypted is decrypted, to see whether it opens.
+        rekeys: whether values of other keys are encrypted with the first one, in place of the very
+            version that was decrypted. Otherwise values are decrypted only, to check them.
     """
     if isinstance(store, WorkingMemoryStore):
         return iter_state_keys(store, rekeys=rekeys)
@@ -148,7 +148,7 @@ def iter_keys(store: AnyStore, *, rekeys: bool) -> AsyncIterator[KeysFound]:
 
 
 async def search_state(store: MessageStore) -> SearchState | None:
-    """Return how the index was made; None without one."""
+    """Return the state of the index; None without one."""
     return await store.backend.search_state()
 
 
@@ -164,10 +164,10 @@ async def make_search(store: MessageStore, language: str | None) -> None:
 
 
 async def fill_search(store: MessageStore, size: int) -> tuple[int, int]:
-    """Index up to `size` messages; return how many were indexed, and how many are left."""
+    """Index up to `size` messages; return the numbers of indexed and of remaining messages."""
     return await store.backend.fill_search(size)
 
 
 async def count_unindexed(store: MessageStore) -> int:
-    """Return by how many messages the index differs from what is stored."""
+    """Return the number of messages that the index lacks or has too many."""
     return await store.backend.count_unindexed()

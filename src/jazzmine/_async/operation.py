@@ -22,7 +22,7 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
     """Decorate a public method that returns when it is done.
 
     Args:
-        counts: what the result counts, for the span: "messages" for the attribute
+        counts: the counted records, for the span: "messages" for the attribute
             `jazzmine.messages`.
         needs_open: whether the store has to be open.
     """
@@ -38,15 +38,16 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
             try:
                 if type(caller) is not SharedBeginning:
                     CALL_BEGAN.set(monotonic())
-                given = {**dict(zip(parameters, args, strict=False)), **kwargs}
-                with call_span(self, name, given) as span:
+                positional = zip(parameters, args, strict=False)
+                with call_span(self, name, kwargs, positional) as span:
                     if needs_open:
                         self.require_open()
                     result = await method(self, *args, **kwargs)
-                    count_records(span, counts, result)
+                    if span is not None:
+                        count_records(span, counts, result)
                     return result
             finally:
-                # Without a token: what a loop that has ended leaves is closed in another context.
+                # Without a token: a generator of an ended loop is closed in another context.
                 CALL_BEGAN.set(caller)
 
         return cast("AnyMethod", call)
@@ -55,7 +56,7 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
 
 
 def composed(method: AnyMethod) -> AnyMethod:
-    """Decorate a public method of a view, which calls public methods of its store.
+    """Decorate a public method of a view that calls public methods of its store.
 
     Each of these is a span, and all of them have one deadline.
     """

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from inspect import signature
+from threading import get_ident
 from types import TracebackType
 from typing import Any, ClassVar, Generic, TypeVar
 
 from jazzmine._async.operation import operation
 from jazzmine._compat.concurrency import AsyncAffinity as Affinity
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
+from jazzmine.process import UPDATING
 
 __all__ = ["Backend", "Store"]
 
@@ -16,7 +21,7 @@ AnyStore = TypeVar("AnyStore", bound="Store[Any]")
 
 
 class Backend(ABC):
-    """What a store has: the place where its records are kept."""
+    """The place where the records of a store are kept."""
 
     #: The value of the attribute `db.system.name` of the store's spans.
     system_name: str
@@ -34,15 +39,15 @@ class Backend(ABC):
         """Make one cheap round trip to the server."""
 
     async def pending(self) -> list[str]:
-        """Return what opening the store would create or change there, without doing it.
+        """Return the changes that opening the store would make, without making them.
 
-        Each is a phrase such as "create the index id_1 of chat.messages". Where nothing is stored
-        yet, the file or the tables are among them.
+        Each is a phrase such as "create the index id_1 of chat.messages". The file or the tables
+        of a new store are among them.
         """
         return []
 
     async def purge(self) -> None:  # noqa: B027 - only files need it
-        """Remove what was deleted or replaced from files where it may be left as raw bytes."""
+        """Remove the raw bytes of deleted or replaced records from files."""
 
 
 # The parts of stores that were opened before this process was forked.
@@ -54,27 +59,32 @@ AnyBackend = TypeVar("AnyBackend", bound=Backend)
 class Store(ABC, Generic[AnyBackend]):
     """A store, open from `open()` until `close()`.
 
-    Each public method is an `operation`, and none calls another one, because each call is a span
-    of its own.
+    Each public method is an `operation` and a span. None calls another one.
     """
 
     #: The name of the tracer of its spans.
     scope: ClassVar[str]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        is_address = isinstance(args[0], (str, Mapping, os.PathLike)) if args else not kwargs
+        if is_address and "backend" in signature(cls.__init__).parameters:
+            raise TypeError("a store is opened by initialize(), with a URL, a path or a mapping")
         store = super().__new__(cls)
         store._made_with = args, kwargs
         return store
 
-    #: What the constructor was given; a forked process makes the store anew with it.
+    #: The constructor's arguments, with which a forked process makes the store anew.
     _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __init__(self, backend: AnyBackend) -> None:
-        if not isinstance(backend, Backend):
-            raise TypeError("a store is opened by initialize(), with a URL, a path or a mapping")
         self.backend: AnyBackend = backend
         self._affinity = Affinity(self._after_fork)
         self._closed = False
+
+    def __dir__(self) -> list[str]:
+        # The interpreter suggests these names in place of one that is not there.
+        names = super().__dir__()
+        return [name for name in names if not name.startswith("_") or name.startswith("__")]
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -95,14 +105,14 @@ class Store(ABC, Generic[AnyBackend]):
     async def close(self) -> None:
         """Release all files and connections; closing again does nothing.
 
-        A scoped store has none of its own, and leaves those of the others open.
+        A scoped store leaves the files and connections of its store open.
         """
         self._affinity.ensure()
         if not self._closed:
             self._closed = True
             try:
                 await self._close()
-            except RuntimeError:  # a call that this one has interrupted needs the store
+            except RuntimeError:  # an interrupted call still needs the store
                 self._closed = False
                 raise
 
@@ -135,10 +145,10 @@ class Store(ABC, Generic[AnyBackend]):
         return self
 
     async def _opened(self) -> None:
-        """Check what the back end has when it is open; raise an error to refuse it."""
+        """Check the stored data of an open back end; raise an error to refuse them."""
 
     async def _initialized(self: AnyStore) -> AnyStore:
-        """Open a store for `initialize`, whose errors say what to do."""
+        """Open a store for `initialize`; errors name the command that says more."""
         try:
             return await self.open()
         except StoreUnavailableError as error:
@@ -154,12 +164,19 @@ class Store(ABC, Generic[AnyBackend]):
         """Raise unless the store is open, and belongs to this event loop (or this process).
 
         Raises:
+            RuntimeError: the function that `update` was given calls it: it may be repeated, and
+                in SQLite run in the thread that writes, which would wait for itself.
             StoreClosedError: the store is closed.
             WrongEventLoopError: the store belongs to another event loop.
         """
         if self._closed:
             raise StoreClosedError("this store is closed; open another with initialize()")
         self._affinity.ensure()
+        if UPDATING and get_ident() in UPDATING:
+            raise RuntimeError(
+                "the function of update() has called a store: it uses the methods of the working"
+                " memory that it is given, and is called again when another call came between"
+            )
 
     async def _after_fork(self) -> None:
         """Make this store anew, with a back end of its own, in a forked process."""
@@ -168,9 +185,9 @@ class Store(ABC, Generic[AnyBackend]):
         await self.backend.open()
 
     def _become(self: AnyStore, other: AnyStore) -> None:
-        """Take the parts of a new store, in place of those that another process uses.
+        """Replace the parts of the parent process by the parts of a new store.
 
-        The old ones are never collected: that would close the connections of the other process.
+        The old parts are never collected: that would close the connections of the parent.
         """
         _INHERITED.append(dict(vars(self)))
         parts = dict(vars(other))

@@ -53,7 +53,7 @@ class AsyncAffinity:
     """Restricts a store to the event loop, and the process, that used it first.
 
     Args:
-        after_fork: not used in the async API: what is open belongs to the parent's event loop.
+        after_fork: not used in the async API: connections belong to the parent's event loop.
     """
 
     def __init__(self, after_fork: AsyncWork[None] | None = None) -> None:
@@ -112,7 +112,7 @@ class AsyncThreadEvent(AsyncEvent):
 
     @staticmethod
     def set_all(events: Sequence[AsyncThreadEvent]) -> None:
-        """Set events of one loop, in any thread; nobody waits for those of a closed loop."""
+        """Set events of one loop, from any thread; a closed loop is left alone."""
         if events:
             with suppress(RuntimeError):
                 events[0]._loop.call_soon_threadsafe(_set_all, events)
@@ -124,11 +124,11 @@ def _set_all(events: Iterable[AsyncEvent]) -> None:
 
 
 class AsyncTask:
-    """Some work that is done beside the calls, in a task.
+    """Background work, in a task.
 
     Args:
-        work: it raises nothing.
-        delay: in how many s it starts.
+        work: raises nothing.
+        delay: the time until it starts, in s.
     """
 
     def __init__(self, work: AsyncWork[None], delay: float = 0.0) -> None:
@@ -160,7 +160,7 @@ class AsyncTask:
 
     def _start(self) -> None:
         self._task = asyncio.ensure_future(self._run())
-        # A program may end before it: that is nothing to be reported.
+        # asyncio must not report the task if the program ends before it.
         self._task._log_destroy_pending = False  # type: ignore[attr-defined]
 
     async def _run(self) -> None:
@@ -170,30 +170,30 @@ class AsyncTask:
 async def async_run_detached(
     start: Callable[[AsyncWork[None]], AsyncTask], work: AsyncWork[None], *, wait: bool
 ) -> None:
-    """Start some work that goes on if this call is cancelled.
+    """Start work that goes on if this call is cancelled.
 
     Args:
-        start: starts it in a task.
-        wait: whether to return only when it is done.
+        start: starts the work in a task.
+        wait: whether to return only when the work is done.
     """
     task = start(work)
     if wait:
         await task.wait(None)
 
 
-# A call that waits for a silent server keeps its thread until its deadline. So there are more
-# threads than a program has sessions at once; they are started as they are needed.
+# A call that waits for a silent server keeps its thread until its deadline, so the limit is high.
+# Threads are started as they are needed.
 _MAX_THREADS = 1000
 
 
 class _Threads:
-    """The threads of blocking calls: the program's tools may use all of its event loop's."""
+    """Threads for blocking calls; tools of the program may block the event loop's own threads."""
 
     def __init__(self) -> None:
         self.start()
 
     def start(self) -> None:
-        """Begin without a thread, as a forked process does."""
+        """Begin without a thread; a forked process does so again."""
         self.executor = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="jazzmine-blocking")
 
 
@@ -209,7 +209,7 @@ async def async_run_blocking(function: Callable[..., T], *args: Any) -> T:
 
 
 async def async_run_given(function: Callable[..., Any], *args: Any) -> Any:
-    """Return the result of a user's function, which may be a coroutine function or block."""
+    """Return the result of a user's function; it may block, or be a coroutine function."""
     result = await async_run_blocking(function, *args)
     return await result if isawaitable(result) else result
 
@@ -218,9 +218,9 @@ _running: set[asyncio.Future[Any]] = set()
 
 
 async def async_run_in_task(work: AsyncWork[T]) -> T:
-    """Do some work in a task, which is cancelled once, however often this call is cancelled.
+    """Do work in a task, and cancel the task once, however often this call is cancelled.
 
-    The task ends by itself then: this call does not wait for that.
+    A cancelled call does not wait for the end of its task.
     """
     task = asyncio.ensure_future(work())
     _running.add(task)
@@ -266,8 +266,8 @@ class SyncAffinity:
 class SyncEvent:
     """An event that is waited for with a time-out.
 
-    It is a lock that is released when the event happens: Ctrl-C may interrupt a thread that waits
-    for one of `threading` while that has locked it, and then whoever sets it waits for ever.
+    It is a lock that is released when the event happens. If Ctrl-C interrupted a thread that waits
+    for an event of `threading`, the thread that sets the event could wait for ever.
     """
 
     __slots__ = ("_lock",)
@@ -277,7 +277,7 @@ class SyncEvent:
         self._lock.acquire()
 
     def set(self) -> None:
-        """Wake those that wait; this may be repeated."""
+        """Wake the waiting threads; setting it again does nothing."""
         with suppress(RuntimeError):
             self._lock.release()
 
@@ -304,11 +304,11 @@ class SyncThreadEvent(SyncEvent):
 
 
 class SyncTask(threading.Thread):
-    """Some work that is done beside the calls, in a thread.
+    """Background work, in a thread.
 
     Args:
-        work: it raises nothing.
-        delay: in how many s it starts.
+        work: raises nothing.
+        delay: the time until it starts, in s.
     """
 
     def __init__(self, work: SyncWork[None], delay: float = 0.0) -> None:
@@ -335,17 +335,17 @@ class SyncTask(threading.Thread):
             self.join(timeout)
 
     def cancel(self) -> None:
-        """Keep the work from being started; work that has started goes on."""
+        """Do not start the work; running work goes on."""
         self._cancelled.set()
 
 
 def sync_run_detached(
     start: Callable[[SyncWork[None]], SyncTask], work: SyncWork[None], *, wait: bool
 ) -> None:
-    """Do some work; a thread is not cancelled, and may be the last to run before the program ends.
+    """Do work; a thread is not cancelled, and the program may end after it.
 
     Args:
-        start: does the work again, in a thread, if an exception of a signal handler interrupts it.
+        start: does the work again, in a thread, if a signal handler's exception interrupts it.
         wait: not used in the sync API: this returns when the work is done.
     """
     try:
@@ -366,5 +366,5 @@ def sync_run_given(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def sync_run_in_task(work: SyncWork[T]) -> T:
-    """Do some work: a thread is not cancelled."""
+    """Do work: a thread is not cancelled."""
     return work()

@@ -1,21 +1,16 @@
-"""The clients of redis-py: for an event loop, and for threads."""
+"""The clients of redis-py: for an event loop, and for threads.
+
+`redis` and `redis.asyncio` have the same names.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import warnings
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias
 
-from jazzmine.backends.redis.driver import (
-    connection_settings,
-    failures,
-    pauses,
-    pool_settings,
-    redis_driver,
-    require_options,
-    settings_of,
-)
+from jazzmine.backends.redis.driver import redis_driver
 
 if TYPE_CHECKING:
     import redis
@@ -24,109 +19,49 @@ if TYPE_CHECKING:
 __all__ = [
     "AsyncAnyRedis",
     "SyncAnyRedis",
-    "async_client_for",
-    "async_cluster_for",
-    "async_new_retry",
-    "async_require_client",
+    "async_redis",
+    "async_socket_timeout",
     "async_time_limit",
-    "sync_client_for",
-    "sync_cluster_for",
-    "sync_new_retry",
-    "sync_require_client",
+    "sync_redis",
+    "sync_socket_timeout",
     "sync_time_limit",
 ]
 
 # The async API
 
-async_time_limit = asyncio.timeout
-
 AsyncAnyRedis: TypeAlias = "redis.asyncio.Redis | redis.asyncio.RedisCluster"
 
+async_time_limit = asyncio.timeout
 
-def async_require_client(client: Any) -> None:
-    """Raise `TypeError` unless this is an async client."""
+
+def async_redis() -> ModuleType:
+    """Return the module with the clients."""
     redis_driver()
-    from redis.asyncio import Redis, RedisCluster
+    import redis.asyncio
+    import redis.asyncio.retry
 
-    if not isinstance(client, (Redis, RedisCluster)):
-        raise TypeError(
-            f"redis_client must be a {AsyncAnyRedis}, not {type(client)!r};"
-            " initialize() takes a URL"
-        )
+    return redis.asyncio
 
 
-def async_new_retry() -> Any:
-    """Return what repeats a call for as long as its errors are retryable."""
-    redis_driver()
-    from redis.asyncio.retry import Retry
+def async_socket_timeout(seconds: float) -> float | None:
+    """Return the `socket_timeout` of a client whose calls may wait so long.
 
-    return Retry(pauses(), -1, failures())  # type: ignore[arg-type]
-
-
-def async_client_for(url: str, seconds: float) -> AsyncAnyRedis:
-    """Return a client of one server; does not connect.
-
-    Args:
-        seconds: how long the server is waited for at once, in s.
-
-    Raises:
-        ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
+    The time limit ends every wait. A `socket_timeout` makes a task for each command, which may
+    lose a cancellation before Python 3.12.
     """
-    redis_driver()
-    from redis.asyncio import BlockingConnectionPool, Redis
-
-    # The time limit ends every wait. A `socket_timeout` makes a task for each command, which may
-    # lose a cancellation before Python 3.12.
-    settings = {**pool_settings(seconds), "socket_timeout": None}
-    return Redis.from_pool(require_options(BlockingConnectionPool.from_url(url, **settings)))
-
-
-async def async_cluster_for(url: str, seconds: float) -> AsyncAnyRedis:
-    """Return a client of the cluster that a server belongs to."""
-    from redis.asyncio import RedisCluster
-
-    return RedisCluster.from_url(url, **connection_settings(seconds))
+    return None
 
 
 # The sync API
 
+SyncAnyRedis: TypeAlias = "redis.Redis | redis.RedisCluster"
+
 # The time-outs of the client's sockets limit a call.
 sync_time_limit = nullcontext
 
-SyncAnyRedis: TypeAlias = "redis.Redis | redis.RedisCluster"
+sync_redis = redis_driver
 
 
-def sync_require_client(client: Any) -> None:
-    """Raise `TypeError` unless this is a sync client; warn where no time-out can end a call."""
-    driver = redis_driver()
-    if not isinstance(client, (driver.Redis, driver.RedisCluster)):
-        raise TypeError(
-            f"redis_client must be a {SyncAnyRedis}, not {type(client)!r}; initialize() takes a URL"
-        )
-    if settings_of(client).get("socket_timeout", 0) is None:
-        text = "redis_client has no socket_timeout: a call may wait for a silent server for ever"
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
-
-
-def sync_new_retry() -> Any:
-    """Return what repeats a call for as long as its errors are retryable."""
-    return redis_driver().retry.Retry(pauses(), -1, failures())
-
-
-def sync_client_for(url: str, seconds: float) -> SyncAnyRedis:
-    """Return a client of one server; does not connect.
-
-    Args:
-        seconds: how long the server is waited for at once, in s.
-
-    Raises:
-        ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
-    """
-    driver = redis_driver()
-    pool = driver.BlockingConnectionPool.from_url(url, **pool_settings(seconds))
-    return driver.Redis.from_pool(require_options(pool))  # type: ignore[no-any-return]
-
-
-def sync_cluster_for(url: str, seconds: float) -> SyncAnyRedis:
-    """Return a client of the cluster that a server belongs to, which is asked for the others."""
-    return redis_driver().RedisCluster.from_url(url, **connection_settings(seconds))  # type: ignore[no-any-return]
+def sync_socket_timeout(seconds: float) -> float | None:
+    """Return the `socket_timeout` of a client whose calls may wait so long."""
+    return seconds

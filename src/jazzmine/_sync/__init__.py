@@ -1,1 +1,1 @@
-"""Everything that waits: for a disk, a server, a lock or another process."""
+"""The code that waits: for a disk, a server, a lock or another process."""

@@ -37,7 +37,7 @@ class Stores(NamedTuple):
     long_term_memory: LongTermMemoryStore
 
     def become(self, others: Stores) -> None:
-        """Take the parts of new stores, in a forked process."""
+        """Replace the parts of these stores by the parts of new ones, in a forked process."""
         self.messages._become(others.messages)
         self.working_memory._become(others.working_memory)
         self.long_term_memory._become(others.long_term_memory)
@@ -53,13 +53,13 @@ def open_stores(
     memory (`memory:`) each is a store of its own.
 
     Args:
-        config: a URL, a path or a mapping, as `WorkingMemoryStore.initialize` takes it, with its
-            options; those of the other stores are among them.
+        config: a URL, a path or a mapping with the options of `WorkingMemoryStore.initialize`;
+            the options of the other stores are among them.
         embed: returns a vector for each of some texts, for `search_items`.
 
     Raises:
         ConfigurationError: the configuration has an unknown key or a wrong value, or its back end
-            has not all three kinds of store.
+            lacks one of the three kinds of store.
         ImportError: the back end's driver is not installed.
         StoreUnavailableError: the server cannot be reached.
         OSError: the file cannot be read.
@@ -72,7 +72,7 @@ def open_stores(
         for store in made:
             store.backend.open()
 
-    # In a forked process the first call of any of them makes all of them anew, once.
+    # In a forked process the first call of any store makes all three anew, once.
     affinity = Affinity(after_fork)
     for store in made:
         store._affinity = affinity
@@ -85,7 +85,6 @@ def open_stores(
 
 
 def _new_stores(config: BackendConfig, embed: Embed | None) -> Stores:
-    # Only a program that opens stores pays for the import of their back end.
     if isinstance(config, PostgresMemoryConfig):
         from jazzmine._sync.clients.postgres import new_client
         from jazzmine._sync.long_term_memory.postgres import PostgresLongTermMemoryStore

@@ -14,7 +14,7 @@ from agent_framework import (
 )
 
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder, parsed_json
+from jazzmine.adapters._recorder import RunRecorder, finish_when_dropped, parsed_json, unrecorded
 from jazzmine.records.storable import storable_json
 
 __all__ = ["recorded_run", "recorder"]
@@ -22,62 +22,19 @@ __all__ = ["recorded_run", "recorder"]
 CallNext = Callable[[], Awaitable[None]]
 
 
-class _Recording:
-    """A run that is recorded, and the calls of tools that its model has asked for."""
-
-    def __init__(self, run: RunRecorder) -> None:
-        self.run = run
-        self._asked: list[Any] = []
-
-    def note_answer(self, key: object, response: Any) -> None:
-        """Note the end of a model's call, and the calls of tools in its answer."""
-        usage = _counts(response.usage_details or {})
-        self.run.end_model_call(key, usage, model=getattr(response, "model", None))
-        for content in _contents(response.messages):
-            if content.type == "function_call":
-                self._asked.append(content)
-                self.run.ask_tool_call(content.call_id, content.name, _arguments(content))
-
-    def note_given(self, messages: Any) -> None:
-        """Note which calls a person has rejected, and which have an answer without having run."""
-        for content in _contents(messages):
-            if content.type == "function_result":
-                self.run.answer_tool_call(content.call_id, content.result)
-            elif content.type == "function_approval_response" and not content.approved:
-                call = content.function_call
-                self.run.ask_tool_call(call.call_id, call.name, _arguments(call))
-                self.run.answer_tool_call(call.call_id, "a person has rejected the call")
-
-    def call_id(self, name: str, arguments: object) -> str:
-        """Return the id of the call that a tool is called for, of which it is not told."""
-        calls = [content for content in self._asked if content.name == name]
-        exact = [content for content in calls if parsed_json(content.arguments) == arguments]
-        call = next(iter(exact or calls), None)
-        if call is None:
-            return ""
-        self._asked = [content for content in self._asked if content is not call]
-        return call.call_id or ""
-
-
 # The run that the code of a task belongs to.
-_RECORDING: ContextVar[_Recording | None] = ContextVar("jazzmine_recording", default=None)
+_RUN: ContextVar[RunRecorder | None] = ContextVar("jazzmine_run", default=None)
 
 
 def recorder(begin: Callable[[str], RunRecorder]) -> list[Any]:
-    """Return middleware that records the runs of an agent.
-
-    Args:
-        begin: returns the recorder of a run of a session.
-    """
+    """Return middleware that records the runs of an agent."""
     return [_Runs(begin), _Models(), _Tools()]
 
 
 def recorded_run(conversation_id: str) -> RunRecorder | None:
     """Return the run whose messages go to a conversation, if one is recorded."""
-    recording = _RECORDING.get()
-    if recording is None or recording.run.conversation_id != conversation_id:
-        return None
-    return recording.run
+    run = _RUN.get()
+    return run if run is not None and run.conversation_id == conversation_id else None
 
 
 class _Runs(AgentMiddleware):
@@ -89,10 +46,9 @@ class _Runs(AgentMiddleware):
         if context.session is None:
             await call_next()
             return
-        outer, run = _RECORDING.get(), self._begin(context.session.session_id)
-        recording = _Recording(run)
-        recording.note_given(context.messages)
-        _RECORDING.set(recording)
+        outer, run = _RUN.get(), self._begin(context.session.session_id)
+        _note_given(run, context.messages)
+        _RUN.set(run)
 
         async def end_early() -> None:
             # A reader that leaves a stream leaves a call that does not end.
@@ -111,56 +67,63 @@ class _Runs(AgentMiddleware):
         finally:
             # A streamed run only begins here, and goes on in the task of its reader.
             if not context.stream:
-                _RECORDING.set(outer)
+                _RUN.set(outer)
         if not context.stream:
             await finished(run.finish())
+        elif context.result is not None:
+            finish_when_dropped(run, context.result)
 
 
 class _Models(ChatMiddleware):
     async def process(self, context: Any, call_next: CallNext) -> None:
         """Record a call of a model."""
-        recording, key = _RECORDING.get(), object()
-        if recording is None:
-            await call_next()
-            return
-        recording.note_given(context.messages)
+        run, key = _RUN.get() or unrecorded(), object()
+        _note_given(run, context.messages)
         named = (context.options or {}).get("model")
-        recording.run.begin_model_call(key, str(named or type(context.client).__name__))
+        run.begin_model_call(key, str(named or type(context.client).__name__))
+
+        def note_answer(response: Any) -> Any:
+            usage, model = _counts(response.usage_details or {}), getattr(response, "model", None)
+            run.end_model_call(key, usage, model=model)
+            for content in _contents(response.messages):
+                if content.type == "function_call":
+                    run.ask_tool_call(content.call_id, content.name, _arguments(content))
+            return response
+
         if context.stream:
-            context.stream_result_hooks.append(_hook(recording, key))
+            context.stream_result_hooks.append(note_answer)
         try:
             await call_next()
         except BaseException as error:
-            recording.run.end_model_call(key, error=error)
+            run.end_model_call(key, error=error)
             raise
         if not context.stream:
-            recording.note_answer(key, context.result)
-
-
-def _hook(recording: _Recording, key: object) -> Callable[[Any], Any]:
-    def note(response: Any) -> Any:
-        recording.note_answer(key, response)
-        return response
-
-    return note
+            note_answer(context.result)
 
 
 class _Tools(FunctionMiddleware):
     async def process(self, context: Any, call_next: CallNext) -> None:
         """Record a call of a tool."""
-        recording, key = _RECORDING.get(), object()
-        if recording is None:
-            await call_next()
-            return
-        name, arguments = context.function.name, storable_json(context.arguments)
-        call_id = recording.call_id(name, arguments)
-        recording.run.begin_tool_call(key, name, arguments, call_id)
+        run, key = _RUN.get() or unrecorded(), object()
+        call_id = context.metadata.get("call_id") or ""
+        run.begin_tool_call(key, context.function.name, storable_json(context.arguments), call_id)
         try:
             await call_next()
         except BaseException as error:
-            recording.run.end_tool_call(key, error=error)
+            run.end_tool_call(key, error=error)
             raise
-        recording.run.end_tool_call(key, _plain(context.result))
+        run.end_tool_call(key, _plain(context.result))
+
+
+def _note_given(run: RunRecorder, messages: Any) -> None:
+    """Note which calls a person has rejected, and which have an answer without having run."""
+    for content in _contents(messages):
+        if content.type == "function_result":
+            run.answer_tool_call(content.call_id, content.result)
+        elif content.type == "function_approval_response" and not content.approved:
+            call = content.function_call
+            run.ask_tool_call(call.call_id, call.name, _arguments(call))
+            run.answer_tool_call(call.call_id, "a person has rejected the call")
 
 
 def _contents(messages: Any) -> list[Any]:
@@ -178,17 +141,11 @@ def _plain(value: Any) -> Any:
 
 
 def _counts(usage: Mapping[str, Any]) -> dict[str, int | None]:
-    """Return counts by our names; older versions have those of parts under names of providers."""
-    counts = {
+    return {
         "prompt_tokens": usage.get("input_token_count"),
         "completion_tokens": usage.get("output_token_count"),
         "total_tokens": usage.get("total_token_count"),
+        "cached_prompt_tokens": usage.get("cache_read_input_token_count"),
+        "cache_write_tokens": usage.get("cache_creation_input_token_count"),
+        "reasoning_tokens": usage.get("reasoning_output_token_count"),
     }
-    for name, count in usage.items():
-        if "reasoning" in name:
-            counts["reasoning_tokens"] = count
-        elif "cach" in name and ("creation" in name or "write" in name):
-            counts["cache_write_tokens"] = count
-        elif "cach" in name:
-            counts["cached_prompt_tokens"] = count
-    return counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -19,7 +19,6 @@ from jazzmine.adapters._recorder import RunRecorder, append_with_traces
 from jazzmine.errors import IntegrityError
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.traces import TurnTrace
 
 __all__ = [
     "Conversations",
@@ -41,11 +40,6 @@ _PAGE = 500
 class Conversations:
     """The conversations of an adapter, which are stored with their first messages.
 
-    Args:
-        store: an open message store of either API.
-        user_id: the user of new conversations.
-        agent_id: the agent of new conversations.
-
     Raises:
         ValueError: an id is missing.
         TypeError: an argument is of another type.
@@ -66,22 +60,12 @@ class Conversations:
         expected_last: str | AnyMessage | None = ANY,
         runs: Sequence[tuple[RunRecorder, Sequence[Message]]] = (),
     ) -> None:
-        """Append messages to a conversation as `append_messages` does; store it if it is new.
-
-        Args:
-            conversation_id: the conversation.
-            messages: what is appended.
-            expected_last: as in `append_messages`.
-            runs: the runs that they are of, as in `append_with_traces`.
-        """
-
-        async def append(trace: TurnTrace | None, last: str | AnyMessage | None) -> None:
-            await self.store.append_messages(
-                conversation_id, messages, expected_last=last, trace=trace
-            )
-
+        """Append messages as `append_with_traces` does; store the conversation if it is new."""
+        append = partial(
+            append_with_traces, self.store, conversation_id, messages, runs, expected_last
+        )
         try:
-            await append_with_traces(self.store, runs, append, expected_last)
+            await append()
         except IntegrityError:
             # It is as old as its first message, so it is never newer than its messages.
             conversation = Conversation(
@@ -91,18 +75,11 @@ class Conversations:
                 created_at=min((message.timestamp for message in messages), default=0),
             )
             await self.store.get_or_create_conversation(conversation)
-            await append_with_traces(self.store, runs, append, expected_last)
+            await append()
 
-    def recorder(self, conversation_id: str, *, in_threads: bool = True) -> RunRecorder:
-        """Return the recorder of a run whose messages go to a conversation.
-
-        Args:
-            conversation_id: the conversation.
-            in_threads: whether a sync store is called in threads, or at once, by a program
-                without an event loop.
-        """
-        store = self.store if in_threads else called_directly(self.given)
-        return RunRecorder(store, conversation_id, self.user_id, self.agent_id)
+    def recorder(self, conversation_id: str) -> RunRecorder:
+        """Return the recorder of a run whose messages go to a conversation."""
+        return RunRecorder(self.store, conversation_id, self.user_id, self.agent_id)
 
 
 def require_session_id(session_id: object, name: str = "session_id") -> str:
@@ -134,20 +111,21 @@ def as_async(store: AsyncMessageStore | MessageStore) -> AsyncMessageStore:
     Raises:
         TypeError: it is no message store.
     """
-    if isinstance(store, AsyncMessageStore):
-        return store
-    if isinstance(store, MessageStore):
-        return cast(AsyncMessageStore, _InThreads(store))
-    raise TypeError(f"store must be a MessageStore that is open, not {type(store).__name__}")
+    return cast(AsyncMessageStore, _as_async("store", store, AsyncMessageStore, MessageStore))
 
 
 def items_as_async(items: AsyncItems | LongTermMemoryStore) -> AsyncItems:
     """Do the same as `as_async` with a long-term memory."""
-    if isinstance(items, AsyncItems):
-        return items
-    if isinstance(items, LongTermMemoryStore):
-        return cast(AsyncItems, _InThreads(items))
-    raise TypeError(f"items must be a LongTermMemoryStore that is open, not {type(items).__name__}")
+    return cast(AsyncItems, _as_async("items", items, AsyncItems, LongTermMemoryStore))
+
+
+def _as_async(name: str, store: object, of_loops: type[object], of_threads: type[object]) -> object:
+    if isinstance(store, of_loops):
+        return store
+    if isinstance(store, of_threads):
+        return _InThreads(store)
+    kind = type(store).__name__
+    raise TypeError(f"{name} must be a {of_loops.__name__} that is open, not {kind}")
 
 
 def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStore:
@@ -168,7 +146,7 @@ def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStor
 class _InThreads:
     """Runs each call of a sync store in a worker thread; it belongs to no event loop."""
 
-    def __init__(self, store: MessageStore | LongTermMemoryStore) -> None:
+    def __init__(self, store: object) -> None:
         self._store = store
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
@@ -202,27 +180,13 @@ async def finished(call: Awaitable[T]) -> T:
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError:
-        await _ended(task)
+        # Until the task has left a cancelled scope of anyio, that cancels it again and again.
+        anyio = sys.modules.get("anyio")
+        with nullcontext() if anyio is None else anyio.CancelScope(shield=True):
+            while not task.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # marks it as seen
         raise
     return task.result()
-
-
-async def _ended(task: asyncio.Future[Any]) -> None:
-    """Wait for a task however often the caller is cancelled."""
-    with _shield():
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError:
-                continue
-    if not task.cancelled():
-        task.exception()  # marks it as seen
-
-
-def _shield() -> AbstractContextManager[object]:
-    """Return a context in which a cancelled scope of anyio does not cancel the task again.
-
-    Until the task has left the scope, anyio cancels it at each turn of the event loop.
-    """
-    anyio = sys.modules.get("anyio")
-    return nullcontext() if anyio is None else anyio.CancelScope(shield=True)

@@ -9,15 +9,12 @@ from typing import Any
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import text_of
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, remember
 from jazzmine.records.messages import Message
 from jazzmine.records.storable import storable_json
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 
-__all__ = ["Run", "Transcripts"]
-
-# Transcripts whose runs are remembered, so that what is appended later belongs to them.
-_MAX_TRANSCRIPTS = 1000
+__all__ = ["Run", "Transcripts", "blocks_of"]
 
 
 class Transcripts:
@@ -33,10 +30,6 @@ class Transcripts:
         """Return the runs that entries are of, with the messages of each, in their order.
 
         A run begins with what the user says.
-
-        Args:
-            conversation_id: the conversation of the transcript.
-            unsaved: the messages that are appended, each with its entry.
         """
         run = self._runs.pop(conversation_id, None)
         found: list[tuple[Run, list[Message]]] = []
@@ -48,9 +41,7 @@ class Transcripts:
             run.add(message, entry)
             found[-1][1].append(message)
         if run is not None:
-            self._runs[conversation_id] = run
-        while len(self._runs) > _MAX_TRANSCRIPTS:
-            del self._runs[next(iter(self._runs))]
+            remember(self._runs, conversation_id, run)
         return found
 
 
@@ -96,7 +87,7 @@ class Run(RunRecorder):
         message, at = entry["message"], _ms(entry["timestamp"]) or 0
         if entry.get("type") == "assistant":
             self._add_answer(entry, message, at)
-        for block in _blocks(message):
+        for block in blocks_of(message):
             if block.get("type") == "tool_result":
                 self._end_tool(block, at)
         self._times.append(at)
@@ -119,7 +110,7 @@ class Run(RunRecorder):
         _note_usage(call, message.get("usage"))
         if entry.get("isApiErrorMessage"):
             call.success, call.error = False, readable(text_of(message.get("content")))
-        for block in _blocks(message):
+        for block in blocks_of(message):
             if block.get("type") == "tool_use":
                 self._tool_traces.setdefault(
                     str(block.get("id")),
@@ -178,7 +169,8 @@ def _note_usage(call: LLMCallRecord, usage: object) -> None:
     call.reasoning_tokens = details.get("thinking_tokens") or 0
 
 
-def _blocks(message: Mapping[str, Any]) -> list[Any]:
+def blocks_of(message: Mapping[str, Any]) -> list[Any]:
+    """Return the blocks of a message's content; a text has none."""
     content = message.get("content")
     return (
         [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
@@ -190,7 +182,7 @@ def _is_prompt(entry: Mapping[str, Any]) -> bool:
     message = entry.get("message")
     if entry.get("type") != "user" or not isinstance(message, dict) or entry.get("isMeta"):
         return False
-    return not any(block.get("type") == "tool_result" for block in _blocks(message))
+    return not any(block.get("type") == "tool_result" for block in blocks_of(message))
 
 
 def _ms(timestamp: object) -> int | None:

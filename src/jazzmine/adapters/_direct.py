@@ -45,10 +45,6 @@ class Direct:
 async def retry_conflicts(attempt: Callable[[], Awaitable[T]], store: object = None) -> T:
     """Repeat an attempt, which reads and then writes, until no other writer comes between.
 
-    Args:
-        attempt: what is repeated.
-        store: the store that it calls; beside a `Direct` one no event loop is needed to pause.
-
     Raises:
         ConflictError: that took more than 30 s.
     """

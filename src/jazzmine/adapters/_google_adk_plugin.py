@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -11,13 +10,9 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, finish_when_dropped, remember, unrecorded
 
 __all__ = ["JazzmineTracePlugin"]
-
-# A run that is cancelled never ends for its plugins.
-_MAX_RUNS = 1_000
-
 
 # The invocation that the code of a task belongs to.
 _INVOCATION: ContextVar[str] = ContextVar("jazzmine_invocation", default="")
@@ -28,18 +23,14 @@ class JazzmineTracePlugin(BasePlugin):
 
     Made by `JazzmineSessionService.recorder`, and given to any number of runners in `plugins`. An
     untitled conversation gets a title from the user's first message.
-
-    Args:
-        store: the store of the events, with the async API.
-        conversation_of: returns the conversation of a session's app, user and id.
     """
 
     def __init__(self, store: Any, conversation_of: Callable[[str, str, str], str]) -> None:
         super().__init__("jazzmine")
         self._store, self._conversation_of = store, conversation_of
-        self._runs: OrderedDict[str, RunRecorder] = OrderedDict()
+        self._runs: dict[str, RunRecorder] = {}
         # The runs of agents that are called as tools, by those which they belong to.
-        self._outer: OrderedDict[str, str] = OrderedDict()
+        self._outer: dict[str, str] = {}
 
     def run_of(self, conversation_id: str, invocation_id: str) -> RunRecorder | None:
         """Return the recorder of a run, if it is recorded now."""
@@ -64,15 +55,14 @@ class JazzmineTracePlugin(BasePlugin):
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Note that a model is called."""
-        run = self._run_of(callback_context)
-        if run is not None:
-            run.begin_model_call(_model_key(callback_context), llm_request.model or "unknown")
+        self._run_of(callback_context).begin_model_call(
+            _model_key(callback_context), llm_request.model or "unknown"
+        )
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         """Note what a model's call used; parts of a streamed answer are not its end."""
-        run = self._run_of(callback_context)
-        if run is not None and not llm_response.partial:
-            run.end_model_call(
+        if not llm_response.partial:
+            self._run_of(callback_context).end_model_call(
                 _model_key(callback_context),
                 _counts(llm_response.usage_metadata),
                 model=llm_response.model_version,
@@ -83,38 +73,35 @@ class JazzmineTracePlugin(BasePlugin):
         self, *, callback_context: Any, llm_request: Any, error: Exception
     ) -> None:
         """Note that a model's call failed."""
-        run = self._run_of(callback_context)
-        if run is not None:
-            run.end_model_call(_model_key(callback_context), error=error)
+        self._run_of(callback_context).end_model_call(_model_key(callback_context), error=error)
 
     async def before_tool_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any
     ) -> None:
         """Note that a tool is called."""
-        run = self._run_of(tool_context)
-        if run is not None:
-            call_id = tool_context.function_call_id or ""
-            run.begin_tool_call(call_id, tool.name, tool_args, call_id)
+        call_id = tool_context.function_call_id or ""
+        self._run_of(tool_context).begin_tool_call(call_id, tool.name, tool_args, call_id)
 
     async def after_tool_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, result: Any
     ) -> None:
-        """Note what a tool returned."""
-        run = self._run_of(tool_context)
-        if run is not None:
-            run.end_tool_call(tool_context.function_call_id or "", result)
+        """Note what a tool returned; one that asks a person first is called again later."""
+        run, call_id = self._run_of(tool_context), tool_context.function_call_id or ""
+        if call_id in tool_context.actions.requested_tool_confirmations:
+            run.forget_tool_call(call_id)
+        else:
+            failed = isinstance(result, dict) and result.keys() == {"error"}
+            run.end_tool_call(call_id, result, error=str(result["error"]) if failed else None)
 
     async def on_tool_error_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: Exception
     ) -> None:
         """Note that a tool's call failed."""
-        run = self._run_of(tool_context)
-        if run is not None:
-            run.end_tool_call(tool_context.function_call_id or "", error=error)
+        self._run_of(tool_context).end_tool_call(tool_context.function_call_id or "", error=error)
 
-    def _run_of(self, context: Any) -> RunRecorder | None:
+    def _run_of(self, context: Any) -> RunRecorder:
         invocation_id = context.invocation_id
-        return self._runs.get(self._outer.get(invocation_id, invocation_id))
+        return self._runs.get(self._outer.get(invocation_id, invocation_id)) or unrecorded()
 
     def _begin(self, context: Any) -> None:
         invocation_id, outer = context.invocation_id, _INVOCATION.get()
@@ -123,29 +110,24 @@ class JazzmineTracePlugin(BasePlugin):
         if isinstance(context.session_service, InMemorySessionService):
             # An agent that is called as a tool has a session of its own, which is not stored.
             if outer in self._runs:
-                self._outer[invocation_id] = outer
-                _shorten(self._outer)
+                remember(self._outer, invocation_id, outer)
             return
         session = context.session
         _INVOCATION.set(invocation_id)
-        self._runs[invocation_id] = RunRecorder(
+        run = RunRecorder(
             self._store,
             self._conversation_of(session.app_name, session.user_id, session.id),
             session.user_id,
             session.app_name,
         )
-        _shorten(self._runs)
+        remember(self._runs, invocation_id, run)
+        finish_when_dropped(run, context)
 
     async def _end(self, context: Any, error: Exception | None) -> None:
         self._outer.pop(context.invocation_id, None)
         run = self._runs.pop(context.invocation_id, None)
         if run is not None:
             await finished(run.finish(error))
-
-
-def _shorten(kept: OrderedDict[str, Any]) -> None:
-    while len(kept) > _MAX_RUNS:
-        kept.popitem(last=False)
 
 
 def _model_key(context: Any) -> tuple[str, str, str]:

@@ -14,7 +14,7 @@ from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem
 from jazzmine.records.messages import Conversation
 
-__all__ = ["SESSION_KEY", "Cause", "SharedState", "cause_of", "session_cause", "split_state"]
+__all__ = ["SESSION_KEY", "Cause", "SharedState", "session_cause", "split_state"]
 
 # The key in the metadata of a session's conversation of what the session began with.
 SESSION_KEY = "google_adk_session"
@@ -24,8 +24,8 @@ _PREFIXES = (State.APP_PREFIX, State.USER_PREFIX)
 # A change whose cause is not stored after this time belongs to a call that failed.
 _PENDING_MS = 3_600_000
 
-# What a change counts with: a message or a session, and where it is stored.
-Cause = Mapping[str, str]
+# What a change counts with: ("message", id), or ("session", id of its conversation, token).
+Cause = tuple[str, ...]
 
 
 class SharedState:
@@ -34,10 +34,6 @@ class SharedState:
     A change is stored before the event or the session that makes it, as pending, and counts once
     that is stored. So both take effect at once, also where their stores do not share a database.
     After that the change is made part of the state, so that it stays when its cause is deleted.
-
-    Args:
-        messages: the store of the events, with the async API.
-        items: the long-term memory, with the async API.
     """
 
     def __init__(self, messages: Any, items: Any) -> None:
@@ -62,12 +58,6 @@ class SharedState:
     ) -> list[MemoryItem]:
         """Store changes of state that are pending until their cause is stored.
 
-        Args:
-            app_name: the app.
-            user_id: the user.
-            changes: the new values, by prefixed keys.
-            cause: what they count with.
-
         Returns:
             The changed items; none if the cause is stored already, because the call is repeated.
         """
@@ -83,10 +73,10 @@ class SharedState:
         async def attempt() -> list[MemoryItem]:
             items = await self._items_of(app_name, [user_id])
             stored = await self._stored_causes([*_causes(items), cause])
-            if _id_of(cause) in stored:
+            if cause in stored:
                 return []
             puts = [
-                _put(item, stored, {**cause, "at": _now(), "delta": encoded(delta)})
+                _put(item, stored, {"cause": cause, "at": _now(), "delta": encoded(delta)})
                 for item, delta in zip(items, split, strict=True)
                 if delta
             ]
@@ -96,12 +86,7 @@ class SharedState:
         return await retry_conflicts(attempt)
 
     async def settle(self, items: Sequence[MemoryItem], cause: Cause) -> None:
-        """Make the changes whose cause is stored now a part of the state.
-
-        Args:
-            items: what `change` has returned.
-            cause: what they count with.
-        """
+        """Make the changes whose cause is stored now a part of the state."""
         keys = [(item.namespace, item.key) for item in items]
         current: Sequence[MemoryItem | None] = items
 
@@ -110,7 +95,7 @@ class SharedState:
             pending = [item for item in current if item and cause in _causes([item])]
             try:
                 if pending:
-                    await self._items.apply([_put(item, {_id_of(cause)}) for item in pending])
+                    await self._items.apply([_put(item, {cause}) for item in pending])
             except ConflictError:
                 current = await self._items.get_many(keys)
                 raise
@@ -128,32 +113,21 @@ class SharedState:
         found = await self._items.get_many([(item.namespace, item.key) for item in empty])
         return [item or none for item, none in zip(found, empty, strict=True)]
 
-    async def _stored_causes(self, causes: Sequence[Cause]) -> set[str]:
-        """Return the ids of those causes that are stored."""
-        ids = sorted({cause["message"] for cause in causes if "message" in cause})
-        stored = (
-            {message.id for message in await self._messages.get_messages_by_ids(ids)}
-            if ids
-            else set()
-        )
-        for conversation_id in {
-            cause["conversation"] for cause in causes if "conversation" in cause
-        }:
+    async def _stored_causes(self, causes: Sequence[Cause]) -> set[Cause]:
+        """Return those causes that are stored."""
+        ids = sorted({cause[1] for cause in causes if cause[0] == "message"})
+        messages = await self._messages.get_messages_by_ids(ids) if ids else ()
+        stored: set[Cause] = {("message", message.id) for message in messages}
+        for conversation_id in {cause[1] for cause in causes if cause[0] == "session"}:
             conversation = await self._messages.get_conversation_by_id(conversation_id)
             if conversation is not None and SESSION_KEY in conversation.metadata:
-                stored.add(_id_of(session_cause(conversation)))
+                stored.add(session_cause(conversation))
         return stored
-
-
-def cause_of(message_id: str) -> Cause:
-    """Return the message of an event as what changes count with."""
-    return {"message": message_id}
 
 
 def session_cause(conversation: Conversation) -> Cause:
     """Return a session as what changes count with; another one of the same id is another cause."""
-    token = decoded(conversation.metadata[SESSION_KEY])["token"]
-    return {"conversation": conversation.id, "token": token}
+    return "session", conversation.id, decoded(conversation.metadata[SESSION_KEY])["token"]
 
 
 def split_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -176,36 +150,27 @@ def _prefixed(prefix: str, state: dict[str, Any]) -> dict[str, Any]:
 
 def _causes(items: Sequence[MemoryItem]) -> list[Cause]:
     """Return what the changes of items that are pending count with."""
-    names = ("message", "conversation", "token")
-    return [
-        {name: change[name] for name in names if name in change}
-        for item in items
-        for change in item.value.get("pending", ())
-    ]
+    return [tuple(change["cause"]) for item in items for change in item.value.get("pending", ())]
 
 
-def _id_of(cause: Cause) -> str:
-    return cause.get("token") or cause["message"]
-
-
-def _state(item: MemoryItem, stored: set[str]) -> tuple[dict[str, Any], list[Any]]:
+def _state(item: MemoryItem, stored: set[Cause]) -> tuple[dict[str, Any], list[Any]]:
     """Return the state of an item, and the changes that may still be made."""
     state: dict[str, Any] = decoded(item.value.get("state", "{}"))
     pending: list[Any] = []
     oldest = _now() - _PENDING_MS
     for change in item.value.get("pending", ()):
-        if _id_of(change) in stored:
+        if tuple(change["cause"]) in stored:
             state.update(decoded(change["delta"]))
         elif change["at"] >= oldest:
             pending.append(change)
     return state, pending
 
 
-def _put(item: MemoryItem, stored: set[str], added: Mapping[str, Any] | None = None) -> PutItem:
+def _put(item: MemoryItem, stored: set[Cause], added: Mapping[str, Any] | None = None) -> PutItem:
     """Return the change of an item that makes what is stored part of its state, and adds one."""
     state, pending = _state(item, stored)
     if added is not None:
-        pending = [change for change in pending if _id_of(change) != _id_of(added)]
+        pending = [change for change in pending if tuple(change["cause"]) != added["cause"]]
         pending.append(added)
     value = {"state": encoded(state), "pending": pending}
     changed = item.model_copy(update={"value": value})

@@ -115,16 +115,7 @@ def item_message(
     user_id: str,
     **fields: Any,
 ) -> Message:
-    """Return a new message that holds an item, under an id of its own.
-
-    Args:
-        key: the adapter's key in `metadata`, under which the item stands as JSON text.
-        item: what the framework stores.
-        described: what a person reads.
-        conversation_id: the conversation of the message.
-        user_id: its user.
-        fields: other fields of the message.
-    """
+    """Return a new message that holds an item, under an id of its own."""
     return Message(
         conversation_id=conversation_id,
         user_id=user_id,

@@ -145,11 +145,6 @@ def entry_messages(
 ) -> list[Message]:
     """Return the messages that store entries, the last of them with a record.
 
-    Args:
-        entries: the entries, at least one.
-        record: the record after them.
-        fields: the conversation, the user and the timestamp of the messages.
-
     Raises:
         ValueError: what would be stored could not be loaded.
     """

@@ -12,13 +12,10 @@ from pydantic_ai.messages import RetryPromptPart, ToolCallPart, ToolReturnPart
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder, parsed_json
+from jazzmine.adapters._recorder import RunRecorder, parsed_json, remember
 from jazzmine.records.messages import Message
 
 __all__ = ["JazzmineRecorder", "Runs"]
-
-# Runs that are never saved are forgotten, the oldest first.
-_MAX_RUNS = 1000
 
 
 class Runs:
@@ -31,9 +28,7 @@ class Runs:
     def begin(self, run_id: str, conversation_id: str) -> RunRecorder:
         """Return the recorder of a new run, whose user is known when it is saved."""
         run = RunRecorder(self._store, conversation_id, self._user_id or "", self._agent_id)
-        self._runs[run_id] = run
-        while len(self._runs) > _MAX_RUNS:
-            del self._runs[next(iter(self._runs))]
+        remember(self._runs, run_id, run)
         return run
 
     async def fail(self, run_id: str, error: BaseException) -> None:
@@ -56,12 +51,7 @@ class Runs:
     def of(
         self, entries: Sequence[ConversationEntry], messages: Sequence[Message]
     ) -> list[tuple[RunRecorder, list[Message]]]:
-        """Return the runs that entries are of, with the messages of each, in their order.
-
-        Args:
-            entries: what is saved.
-            messages: the message of each entry.
-        """
+        """Return the runs that entries are of, with the messages of each, in their order."""
         by_run: dict[str, list[Message]] = {}
         for entry, message in zip(entries, messages, strict=True):
             by_run.setdefault(entry.message.run_id or "", []).append(message)

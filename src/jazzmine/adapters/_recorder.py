@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import textwrap
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
+from weakref import finalize
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._direct import retry_conflicts
@@ -20,9 +22,18 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RunRecorder", "append_with_traces", "parsed_json", "redact", "shortened"]
+__all__ = [
+    "RunRecorder",
+    "append_with_traces",
+    "finish_when_dropped",
+    "parsed_json",
+    "redact",
+    "remember",
+    "unrecorded",
+]
 
-T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 _TITLE_LENGTH = 60
 
@@ -66,18 +77,12 @@ class RunRecorder:
             conversation_id=conversation_id, user_id=user_id or "unknown", agent_id=agent_id
         )
         self._models: dict[object, ModelCall] = {}
-        self._ended: ModelCall | None = None
         self._tools: dict[object, ToolCall] = {}
         # The calls of tools that models have asked for, and that have not begun, by their ids.
         self._asked: dict[str, tuple[str, object]] = {}
         self._begun: set[str] = set()
         self._total: Mapping[str, int | None] = {}
-        self._has_calls = False
-        # The message that the trace is stored with, how it was stored, and under which number.
-        self._message_id: str | None = None
         self._stored: TurnTrace | None = None
-        self._turn_number: int | None = None
-        self._failed: BaseException | str | None = None
         self._title, self._has_title = "", False
 
     # What is recorded. A call is found again by its key.
@@ -87,7 +92,6 @@ class RunRecorder:
         call = self._turn.model_call(model, provider=provider)
         call.begin()
         self._models[key] = call
-        self._has_calls = True
 
     def end_model_call(
         self,
@@ -97,32 +101,15 @@ class RunRecorder:
         model: str | None = None,
         error: BaseException | str | None = None,
     ) -> None:
-        """Note the end of a model's call.
-
-        Args:
-            key: the key that the call began with.
-            usage: as in `note_usage`.
-            model: the name of the model, if it is known now.
-            error: why there is no answer.
-        """
+        """Note the end of a model's call."""
         call = self._models.pop(key, None)
         if call is None:
             return
         if model:
             call.record.model = readable(model)
-        self._failed = error if error is not None else self._failed
         call.end(error)
-        self._ended = call
-        self.note_usage(usage)
-
-    def note_usage(self, usage: Mapping[str, int | None] | None) -> None:
-        """Note what the model's call that ended last used.
-
-        Args:
-            usage: the arguments of `ModelCall.usage`; None counts as 0.
-        """
-        if usage and self._ended is not None:
-            self._ended.usage(**_counts(usage))
+        if usage:
+            call.usage(**_counts(usage))
 
     def note_total(self, usage: Mapping[str, int | None]) -> None:
         """Note what the whole run has used until now, with the agents that it has called.
@@ -138,7 +125,6 @@ class RunRecorder:
         self._tools[key] = call
         self._begun.add(call_id)
         self._asked.pop(call_id, None)
-        self._has_calls = True
 
     def end_tool_call(
         self, key: object, result: object = None, *, error: BaseException | str | None = None
@@ -175,10 +161,18 @@ class RunRecorder:
 
     def note_said(self, messages: Sequence[Message]) -> None:
         """Note messages of the run, of which the user's first one gives a title."""
-        said = (message.original_content for message in messages if _is_said_by_user(message))
+        said = (
+            message.original_content
+            for message in messages
+            if message.role is MessageRole.USER and not message.is_flagged
+        )
         # What a program says in the name of the user is marked up.
         texts = (text for text in map(shortened, said) if text and text[0] != "<")
         self._title = self._title or next(texts, "")
+
+    def has_call(self, call_id: str) -> bool:
+        """Return whether a call of a tool was asked for in this run, or has begun."""
+        return call_id in self._asked or call_id in self._begun
 
     @property
     def has_open_calls(self) -> bool:
@@ -194,16 +188,11 @@ class RunRecorder:
     async def trace_with(
         self, messages: Sequence[Message], *, earlier: TurnTrace | None = None
     ) -> TurnTrace | None:
-        """Return the trace to append with messages, or store it, if it is stored already.
-
-        Args:
-            messages: what the framework hands over next.
-            earlier: the trace of another run that is stored in the same step.
-        """
-        if self._message_id is not None:
-            await self._store_changes()
+        """Return the trace to append with messages, or store it, if it is stored already."""
+        if self._stored is not None:
+            await self._store(self._stored.message_id)
         answers = [message for message in messages if message.role is MessageRole.ASSISTANT]
-        if self._message_id is not None or not answers:
+        if self._stored is not None or not answers:
             return None
         return await self._trace_of(answers[-1].id, earlier)
 
@@ -213,8 +202,7 @@ class RunRecorder:
             return
         self.last_id = messages[-1].id
         if trace is not None:
-            self._message_id, self._stored = trace.message_id, trace
-            self._turn_number = trace.turn_number
+            self._stored = trace
         self.note_said(messages)
         if self._title and not self._has_title:
             with suppress(NotFoundError):
@@ -222,20 +210,20 @@ class RunRecorder:
             self._has_title = True
 
     async def finish(self, error: BaseException | None = None) -> None:
-        """Store what is not stored yet.
-
-        Args:
-            error: why the run failed. Calls that have not ended failed with it.
-        """
-        if error is not None:
-            self._failed = error
-            if not self._models and not self._tools:
-                self._turn.error(error)
+        """Store what is not stored yet."""
+        if error is not None and not self.has_open_calls:
+            self._turn.error(error)
         self.settle(error)
-        if self._message_id is not None:
-            await self._store_changes()
-        if self._message_id is None and (self._failed is not None or self._has_calls):
-            await self._store_alone()
+        if self._stored is not None and await self._store(self._stored.message_id):
+            return
+        trace = self.measured("unstored")
+        if not (trace.errors or trace.llm_calls or trace.tool_traces):
+            return
+        if self.last_id is not None and await self._store(self.last_id):
+            return
+        note_id = await self._append_note()
+        if note_id is not None:
+            await self._store(note_id)
 
     def settle(self, error: BaseException | None = None) -> None:
         """Note that the run has ended: with an error, what was asked for did not run."""
@@ -258,36 +246,27 @@ class RunRecorder:
             tokens = {"prompt_tokens": max(prompt, 0), "completion_tokens": max(completion, 0)}
             self.end_model_call(self, tokens)
 
-    async def _store_changes(self) -> None:
-        if self._message_id is None:
-            return
-        trace = await self._trace_of(self._message_id)
-        if trace == self._stored:
-            return
+    async def _store(self, message_id: str) -> bool:
+        """Store the trace with a message; False if that was deleted."""
+        trace = await self._trace_of(message_id)
         try:
-            await self.store.store_turn_trace(trace)
-            self._stored = trace
+            if trace != self._stored:
+                await self.store.store_turn_trace(trace)
         except IntegrityError:
-            # The message was deleted meanwhile, and the trace with it.
-            self._message_id = None
-
-    async def _store_alone(self) -> None:
-        """Store the trace with the run's last message, or with a note."""
-        if self.last_id is not None:
-            self._message_id = self.last_id
-            await self._store_changes()
-        if self._message_id is None:
-            self._message_id = await self._append_note()
-            await self._store_changes()
+            self._stored = None
+            return False
+        self._stored = trace
+        return True
 
     async def _trace_of(self, message_id: str, earlier: TurnTrace | None = None) -> TurnTrace:
-        number = self._turn_number
-        if number is None and earlier is None:
+        if self._stored is not None:
+            number = self._stored.turn_number
+        elif earlier is not None:
+            number = earlier.turn_number + 1
+        else:
             where = TraceFilter(conversation_id=self.conversation_id)
             newest = await self.store.find_turn_traces(where, limit=_RUNS_AT_ONCE)
             number = max((trace.turn_number for trace in newest), default=0) + 1
-        elif number is None and earlier is not None:
-            number = earlier.turn_number + 1
         trace = self.measured(message_id)
         trace = _redacted(trace) if self.is_redacted else trace
         return trace.model_copy(update={"turn_number": number, "user_id": self.user_id})
@@ -314,63 +293,88 @@ class RunRecorder:
 
 async def append_with_traces(
     store: AsyncMessageStore,
-    runs: Sequence[tuple[RunRecorder, Sequence[Message]]],
-    append: Callable[[TurnTrace | None, str | AnyMessage | None], Awaitable[T]],
+    conversation_id: str,
+    messages: Sequence[Message],
+    runs: Sequence[tuple[RunRecorder, Sequence[Message]]] = (),
     expected_last: str | AnyMessage | None = ANY,
-) -> T:
-    """Append messages with the traces of their runs.
+) -> Sequence[Message]:
+    """Append messages as `append_messages` does, with the traces of their runs.
 
     The step that stores a trace gives it its number: no other trace is stored between the reading
     of the newest number and the append.
 
-    Args:
-        store: the store of the traces.
-        runs: the runs that the messages are of, with the messages of each, in their order.
-        append: appends all messages, and a trace in the same step, after an expected message.
-        expected_last: the message that is expected; `ANY` is any.
-
     Raises:
         ConflictError: another message is the newest.
     """
-    last: list[str | AnyMessage | None] = [expected_last]
-    if expected_last is ANY and runs:
-        last = [runs[0][0].last_id]
+    last = runs[0][0].last_id if runs and expected_last is ANY else expected_last
 
-    async def attempt() -> tuple[T, list[TurnTrace | None]]:
+    async def attempt() -> tuple[Sequence[Message], list[TurnTrace | None]]:
+        nonlocal last
         traces: list[TurnTrace | None] = []
         unsaved: list[TurnTrace] = []
-        for run, messages in runs:
-            trace = await run.trace_with(messages, earlier=unsaved[-1] if unsaved else None)
+        for run, said in runs:
+            trace = await run.trace_with(said, earlier=unsaved[-1] if unsaved else None)
             traces.append(trace)
             unsaved += [] if trace is None else [trace]
         try:
-            result = await append(
-                unsaved[-1] if unsaved else None, last[0] if unsaved else expected_last
+            stored = await store.append_messages(
+                conversation_id,
+                messages,
+                expected_last=last if unsaved else expected_last,
+                trace=unsaved[-1] if unsaved else None,
             )
         except ConflictError as error:
-            last[0] = error.newest_id
+            last = error.newest_id
             raise
         for trace in unsaved[:-1]:
             await store.store_turn_trace(trace)
-        return result, traces
+        return stored, traces
 
-    result, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
-    for (run, messages), trace in zip(runs, traces, strict=True):
-        await run.appended(messages, trace)
-    return result
+    stored, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
+    for (run, said), trace in zip(runs, traces, strict=True):
+        await run.appended(said, trace)
+    return stored
+
+
+# Runs whose end is being stored; the loop alone would not keep these tasks.
+_ENDING: set[asyncio.Task[None]] = set()
+
+
+def finish_when_dropped(run: RunRecorder, owner: object) -> None:
+    """Store what a run has recorded once its framework has dropped the run.
+
+    If a reader leaves a stream, or a run is cancelled, some frameworks tell nobody.
+    """
+    loop = asyncio.get_running_loop()
+
+    def finish() -> None:
+        task = loop.create_task(run.finish())
+        _ENDING.add(task)
+        task.add_done_callback(_ENDING.discard)
+
+    def end() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(finish)
+
+    finalize(owner, end).atexit = False
+
+
+def unrecorded() -> RunRecorder:
+    """Return a recorder of no run, for calls that nobody records."""
+    return RunRecorder(cast(AsyncMessageStore, None), "none", "", "none")
+
+
+def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
+    """Keep a value, and forget the oldest ones beyond so many: not every run ends."""
+    kept[key] = value
+    while len(kept) > most:
+        kept.pop(next(iter(kept)), None)
 
 
 async def redact(
     store: AsyncMessageStore, old: Message, new: Message, run: RunRecorder | None = None
 ) -> None:
-    """Take what a message has said before out of the title of its conversation and of its trace.
-
-    Args:
-        store: the store of both.
-        old: the message as it was.
-        new: the message as it is.
-        run: the run that the message is of, if it goes on.
-    """
+    """Take what a message has said before out of the title of its conversation and of its trace."""
     conversation = await store.get_conversation_by_id(old.conversation_id)
     if conversation is not None and conversation.title == shortened(old.original_content):
         title = shortened(new.original_content)
@@ -406,10 +410,6 @@ def parsed_json(text: object) -> Any:
 def shortened(text: str) -> str:
     """Return the title that a text gives a conversation."""
     return textwrap.shorten(text[:1000], _TITLE_LENGTH, placeholder="…")
-
-
-def _is_said_by_user(message: Message) -> bool:
-    return message.role is MessageRole.USER and not message.is_flagged
 
 
 def _counts(usage: Mapping[str, int | None]) -> dict[str, int]:

@@ -16,7 +16,7 @@ from strands.hooks import (
     HookRegistry,
 )
 
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, unrecorded
 
 __all__ = ["JazzmineHooks"]
 
@@ -33,8 +33,6 @@ class JazzmineHooks(HookProvider):
     def __init__(self, begin: Callable[[str], RunRecorder], end: Callable[[str], None]) -> None:
         self._begin_run, self._end_run = begin, end
         self._runs: dict[str, RunRecorder] = {}
-        # What the agents had used when their models were called last.
-        self._used: dict[str, dict[str, int]] = {}
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Register the callbacks with an agent."""
@@ -50,61 +48,35 @@ class JazzmineHooks(HookProvider):
         self._runs[agent_id] = self._begin_run(agent_id)
 
     def _end(self, event: AfterInvocationEvent) -> None:
-        run = self._run_of(event)
-        if run is not None:
-            self._note_usage(event, run)
         self._runs.pop(event.agent.agent_id, None)
         self._end_run(event.agent.agent_id)
 
     def _begin_model_call(self, event: BeforeModelCallEvent) -> None:
         run = self._run_of(event)
-        if run is None:
-            return
-        self._note_usage(event, run)
         model: Any = event.agent.model
         config: Any = model.get_config()
         named = config.get("model_id") if isinstance(config, dict) else None
         run.begin_model_call(_MODEL, str(named or type(model).__name__))
-        self._used[event.agent.agent_id] = _usage(event)
 
     def _end_model_call(self, event: AfterModelCallEvent) -> None:
-        run = self._run_of(event)
-        if run is not None:
-            message: Any = event.stop_response.message if event.stop_response else {}
-            # Newer versions of the framework say at once what the call used.
-            usage = message.get("metadata", {}).get("usage")
-            run.end_model_call(_MODEL, _counts(usage), error=event.exception)
-            if usage or event.exception:
-                self._used.pop(event.agent.agent_id, None)
-
-    def _note_usage(self, event: Any, run: RunRecorder) -> None:
-        """Note what the agent has used since its model was called."""
-        before = self._used.pop(event.agent.agent_id, None)
-        if before is not None:
-            used = _usage(event)
-            run.note_usage(_counts({name: used[name] - before.get(name, 0) for name in used}))
+        message: Any = event.stop_response.message if event.stop_response else {}
+        usage = message.get("metadata", {}).get("usage")
+        self._run_of(event).end_model_call(_MODEL, _counts(usage), error=event.exception)
 
     def _begin_tool_call(self, event: BeforeToolCallEvent) -> None:
-        run = self._run_of(event)
-        if run is not None:
-            self._note_usage(event, run)
-            call = event.tool_use
-            run.begin_tool_call(call["toolUseId"], call["name"], call["input"], call["toolUseId"])
+        run, call = self._run_of(event), event.tool_use
+        run.begin_tool_call(call["toolUseId"], call["name"], call["input"], call["toolUseId"])
 
     def _end_tool_call(self, event: AfterToolCallEvent) -> None:
-        run, result = self._run_of(event), event.result
-        if run is not None:
-            failed = event.exception or event.cancel_message
-            if failed is None and result.get("status") == "error":
-                failed = str(result.get("content"))
-            run.end_tool_call(event.tool_use["toolUseId"], result.get("content"), error=failed)
+        result, failed = event.result, event.exception or event.cancel_message
+        if failed is None and result.get("status") == "error":
+            failed = str(result.get("content"))
+        self._run_of(event).end_tool_call(
+            event.tool_use["toolUseId"], result.get("content"), error=failed
+        )
 
-    def _run_of(self, event: Any) -> RunRecorder | None:
-        return self._runs.get(event.agent.agent_id)
-
-
-def _usage(event: Any) -> dict[str, int]:
-    return dict(event.agent.event_loop_metrics.accumulated_usage)
+    def _run_of(self, event: Any) -> RunRecorder:
+        return self._runs.get(event.agent.agent_id) or unrecorded()
 
 
 def _counts(usage: dict[str, int] | None) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["installed", "is_between", "supported"]
+__all__ = ["is_between", "supported"]
 
 
 @contextmanager
@@ -25,11 +25,6 @@ def supported(package: str, oldest: str, too_new: str) -> Iterator[None]:
     if not is_between(found, oldest, too_new):
         raise ImportError(f"This adapter does not work with {package} {found}: {wanted}")
     yield
-
-
-def installed(package: str) -> tuple[int, ...]:
-    """Return the three numbers of the installed version's release."""
-    return tuple(_parsed(version(package))[0])
 
 
 def is_between(number: str, oldest: str, too_new: str) -> bool:

@@ -22,12 +22,11 @@ from jazzmine.adapters._items import (
     text_of,
 )
 from jazzmine.adapters._pairs import Part, whole
-from jazzmine.adapters._versions import installed, supported
+from jazzmine.adapters._versions import supported
 from jazzmine.records import messages as records
-from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import MessageRole
 
-with supported("agent-framework-core", "1.0.0", "2.0"):
+with supported("agent-framework-core", "1.20.0", "2.0"):
     from agent_framework import Content, HistoryProvider, Message
 
     from jazzmine.adapters._agent_framework_middleware import recorded_run, recorder
@@ -35,10 +34,6 @@ with supported("agent-framework-core", "1.0.0", "2.0"):
 __all__ = ["JazzmineHistoryProvider"]
 
 _KEY = "agent_framework"
-
-# Since this version the framework's own providers leave out what was stored before; until then they
-# keep all that they are given.
-_LEAVES_OUT_KNOWN = installed("agent-framework-core") >= (1, 15)
 
 
 class JazzmineHistoryProvider(HistoryProvider):
@@ -141,8 +136,7 @@ class JazzmineHistoryProvider(HistoryProvider):
 
         If the messages begin with what the session ends with, as when a client sends the whole
         transcript again, that is left out. A user's message without a `message_id` that repeats
-        the newest one is new. Before agent-framework-core 1.15 all messages are new, as in the
-        framework's own providers.
+        the newest one is new.
 
         Raises:
             ValueError: the session's id is missing.
@@ -150,10 +144,8 @@ class JazzmineHistoryProvider(HistoryProvider):
         """
         conversation_id = self._conversation(session_id)
         items = [message.to_dict() for message in messages]
-        if items and _LEAVES_OUT_KNOWN:
-            await finished(retry_conflicts(partial(self._append_unsaved, conversation_id, items)))
-        elif items:
-            await finished(self._append(conversation_id, items))
+        if items:
+            await finished(retry_conflicts(partial(self._append, conversation_id, items)))
 
     def recorder(self) -> list[Any]:
         """Return middleware for an agent, which stores the traces of its runs with this history.
@@ -164,30 +156,18 @@ class JazzmineHistoryProvider(HistoryProvider):
         """
         return recorder(lambda name: self._conversations.recorder(self._conversation(name)))
 
-    async def _append_unsaved(self, conversation_id: str, items: list[dict[str, Any]]) -> None:
-        stored = await self._newest(conversation_id, len(items) + 1)
-        known = [item for message in stored if (item := item_of(message, _KEY, None)) is not None]
-        last = stored[-1].id if stored else None
-        await self._append(conversation_id, _unsaved(known, items), last)
-
-    async def _append(
-        self,
-        conversation_id: str,
-        items: list[dict[str, Any]],
-        expected_last: str | AnyMessage | None = ANY,
-    ) -> None:
+    async def _append(self, conversation_id: str, items: list[dict[str, Any]]) -> None:
+        stored = await self._store.get_messages_by_conversation_id(
+            conversation_id, order="newest", limit=len(items) + 1
+        )
+        known = [item_of(message, _KEY, None) for message in reversed(stored)]
+        new = _unsaved([item for item in known if item is not None], items)
         ids = {"conversation_id": conversation_id, "user_id": self._conversations.user_id}
-        messages = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
+        messages = [item_message(_KEY, item, described(_described, item), **ids) for item in new]
         run = recorded_run(conversation_id)
         runs = [] if run is None else [(run, messages)]
-        await self._conversations.append(conversation_id, messages, expected_last, runs)
-
-    async def _newest(self, conversation_id: str, count: int) -> list[records.Message]:
-        """Return the newest messages, oldest first; also flagged ones."""
-        found = await self._store.get_messages_by_conversation_id(
-            conversation_id, order="newest", limit=count
-        )
-        return found[::-1]
+        last = stored[0].id if stored else None
+        await self._conversations.append(conversation_id, messages, last, runs)
 
     def _conversation(self, session_id: str | None) -> str:
         name = quote(require_session_id(session_id), safe="")
@@ -290,12 +270,7 @@ def _is_of_call(content: dict[str, Any]) -> bool:
 
 
 def _message(stored: records.Message, hidden: set[str]) -> Message | None:
-    """Return the message of a framework; one of no session becomes a message of its text.
-
-    Args:
-        stored: the message in the store.
-        hidden: the ids of calls to leave out; of a message with nothing else, None is returned.
-    """
+    """Return the message of a framework; one of no session becomes a message of its text."""
     item = item_of(stored, _KEY, None)
     if item is not None and hidden & _call_ids(stored):
         left = [

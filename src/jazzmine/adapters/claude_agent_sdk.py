@@ -16,7 +16,7 @@ from jazzmine.adapters._calls import (
     require_session_id,
     require_several,
 )
-from jazzmine.adapters._claude_runs import Transcripts
+from jazzmine.adapters._claude_runs import Transcripts, blocks_of
 from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import (
@@ -280,12 +280,9 @@ def _described(entry: Any) -> Described:
         )
         text = next((name for name in named if isinstance(name, str)), "")
         return Described(MessageRole.SYSTEM, f"[{kind}] {text}".rstrip())
-    content = message.get("content")
-    blocks = (
-        [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    )
+    blocks = blocks_of(message)
     tools = [str(block.get("name")) for block in blocks if block.get("type") == "tool_use"]
     role = role_of(kind) or MessageRole.SYSTEM
     if blocks and all(block.get("type") == "tool_result" for block in blocks):
         role = MessageRole.TOOL
-    return Described(role, text_of(content), tools)
+    return Described(role, text_of(message.get("content")), tools)

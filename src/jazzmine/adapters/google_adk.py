@@ -20,9 +20,8 @@ from jazzmine.adapters._recorder import append_with_traces
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.items import MemoryItem
-from jazzmine.records.log import ANY, AnyMessage
+from jazzmine.records.log import ANY
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.traces import TurnTrace
 
 with supported("google-adk", "2.13.0", "3.0"):
     from google.adk.errors._stale_session_error import StaleSessionError
@@ -50,7 +49,6 @@ with supported("google-adk", "2.13.0", "3.0"):
     from jazzmine.adapters._google_adk_state import (
         SESSION_KEY,
         SharedState,
-        cause_of,
         session_cause,
         split_state,
     )
@@ -173,14 +171,9 @@ class JazzmineSessionService(BaseSessionService):
         )
         if conversation is None or SESSION_KEY not in conversation.metadata:
             return None
-        messages = newest
-        if count is None:
-            state, changes = _changes_among(conversation, messages)
-        else:
-            state, changes = await self._changes(conversation)
-            ids = {message.id for message in changes}
-            messages = [message for message in newest if message.id not in ids]
-            messages += changes
+        state, changes = await self._changes(conversation, newest if count is None else None)
+        known = {message.id for message in changes}
+        messages = [*(message for message in newest if message.id not in known), *changes]
         for message in changes:
             state.update(split_state(event_delta(message))[0])
         await self._keep_state(conversation, state, changes)
@@ -272,7 +265,7 @@ class JazzmineSessionService(BaseSessionService):
         conversation_id = conversation_id_of(*place)
         message = event_message(event, conversation_id, session.user_id)
         changes = split_state(event_delta(message))[1]
-        cause = cause_of(message.id)
+        cause = ("message", message.id)
         items: list[MemoryItem] = []
         if changes:
             await self._require(conversation_id, _marker_of(session)[0], session.id)
@@ -288,17 +281,12 @@ class JazzmineSessionService(BaseSessionService):
         if token is None or last is None:
             await self._require(conversation_id, token, session.id)
 
-        async def append(
-            trace: TurnTrace | None, expected: str | AnyMessage | None
-        ) -> Sequence[Message]:
-            return await self._store.append_messages(
-                conversation_id, [message], expected_last=expected, trace=trace
-            )
-
         async def attempt() -> Sequence[Message]:
             nonlocal last
             try:
-                return await append_with_traces(self._store, runs, append, last or ANY)
+                return await append_with_traces(
+                    self._store, conversation_id, [message], runs, last or ANY
+                )
             except ConflictError as error:
                 await self._require(conversation_id, token, session.id)
                 last = error.newest_id
@@ -325,27 +313,25 @@ class JazzmineSessionService(BaseSessionService):
             )
 
     async def _changes(
-        self, conversation: Conversation
+        self, conversation: Conversation, messages: Sequence[Message] | None
     ) -> tuple[dict[str, Any], Sequence[Message]]:
-        """Read what `_changes_among` returns, and no other messages."""
+        """Return the state that is kept, and the messages after it, of all if these are known."""
         state, after = _kept_state(conversation)
         read = self._store.get_messages_by_conversation_id
-        try:
-            return state, await read(conversation.id, after=after)
-        except NotFoundError:
-            # The message was deleted.
-            return _initial_state(conversation), await read(conversation.id)
+        if messages is None:
+            with suppress(NotFoundError):
+                return state, await read(conversation.id, after=after)
+            messages = await read(conversation.id)
+        ids = [message.id for message in messages]
+        if after in ids:
+            return state, messages[ids.index(after) + 1 :]
+        # The message was deleted, or none is kept.
+        return decoded(conversation.metadata[SESSION_KEY])["state"], messages
 
     async def _keep_state(
         self, conversation: Conversation, state: dict[str, Any], messages: Sequence[Message]
     ) -> None:
-        """Keep the state that a session has after some messages, if they are many.
-
-        Args:
-            conversation: that of the session.
-            state: the state after the last message.
-            messages: those after the state that is kept.
-        """
+        """Keep the state that a session has after some messages, if they are many."""
         if len(messages) <= _MAX_BEHIND:
             return
         kept = {"token": _token_of(conversation), "state": state, "after": messages[-1].id}
@@ -355,11 +341,6 @@ class JazzmineSessionService(BaseSessionService):
             )
 
 
-def _initial_state(conversation: Conversation) -> dict[str, Any]:
-    state: dict[str, Any] = decoded(conversation.metadata[SESSION_KEY])["state"]
-    return state
-
-
 def _kept_state(conversation: Conversation) -> tuple[dict[str, Any], str | None]:
     """Return the state that a session had some events ago, and the message of the last of these."""
     begun = decoded(conversation.metadata[SESSION_KEY])
@@ -367,18 +348,6 @@ def _kept_state(conversation: Conversation) -> tuple[dict[str, Any], str | None]
     if kept.get("token") == begun["token"]:
         return kept["state"], kept["after"]
     return begun["state"], None
-
-
-def _changes_among(
-    conversation: Conversation, messages: Sequence[Message]
-) -> tuple[dict[str, Any], Sequence[Message]]:
-    """Return the state that is kept, and those of all messages that come after it."""
-    state, after = _kept_state(conversation)
-    for position, message in enumerate(messages):
-        if message.id == after:
-            return state, messages[position + 1 :]
-    # The message was deleted, or none is kept.
-    return _initial_state(conversation), messages
 
 
 def _session(

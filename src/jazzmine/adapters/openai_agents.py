@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import fields
-from types import TracebackType
 from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
@@ -35,7 +34,7 @@ from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError
 from jazzmine.records.messages import Message, MessageRole
 
-with supported("openai-agents", "0.8.0", "1.0"):
+with supported("openai-agents", "0.23.1", "1.0"):
     from agents import RunHooks
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
@@ -48,6 +47,9 @@ _NO_ITEM = object()
 
 # What the SDK gives a model in place of the result of a function tool that raised, or timed out.
 _TOOL_FAILED = re.compile(r"An error occurred while running the tool|Tool '.*' timed out after ")
+
+# Among how many of the newest items the call is looked for that a person has rejected.
+_ASKED_BEFORE = 50
 
 # What stands in place of the output of a call that a person, or a guardrail, did not let run.
 _NOT_RUN = "the call was not run"
@@ -126,8 +128,17 @@ class JazzmineSession:
             is_mine = run is not None and run.conversation_id == self.session_id
             runs = [(run, messages)] if run is not None and is_mine else []
             for item in items if runs else ():
-                _note_item(runs[0][0], item)
+                await self._note_item(runs[0][0], item)
             await finished(self._conversations.append(self.session_id, messages, runs=runs))
+
+    async def _note_item(self, run: RunRecorder, item: Any) -> None:
+        kind, key = _part(item)
+        if kind == "answer" and not run.has_call(key):
+            # A person has answered what an earlier run has asked for.
+            for message in await newest_shown(self._store, self.session_id, _ASKED_BEFORE):
+                if _part(_item(message)) == ("call", key):
+                    _note_item(run, _item(message))
+        _note_item(run, item)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Delete the newest item that is not flagged and return it, or None.
@@ -155,7 +166,7 @@ class JazzmineSession:
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[TResponseInputItem], bool] | None = None
     ) -> Any:
-        from agents.memory.session import _CompactionSnapshot  # older versions do not ask
+        from agents.memory.session import _CompactionSnapshot  # not public: only where it is asked
 
         stored = await self._store.get_messages_by_conversation_id(self.session_id)
         visible = [message for message in stored if not message.is_flagged]
@@ -221,24 +232,14 @@ class JazzmineRunHooks(RunHooks[Any]):
     async def __aenter__(self) -> JazzmineRunHooks:
         return self._begin()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, at: object) -> None:
         await finished(self._end().finish(error))
 
     def __enter__(self) -> JazzmineRunHooks:
         called_directly(self._conversations.given)
         return self._begin()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         run = self._end()
         run.store = called_directly(self._conversations.given)
         completed(run.finish(error))

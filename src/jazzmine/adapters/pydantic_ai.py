@@ -18,9 +18,7 @@ from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._recorder import append_with_traces
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
-from jazzmine.records.log import AnyMessage
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.traces import TurnTrace
 
 with supported("pydantic-ai-slim", "2.66.0", "3.0"):
     from pydantic_ai.conversation_store import (
@@ -311,14 +309,9 @@ class JazzmineConversationStore(ConversationStore):
         for run, _ in runs:
             run.user_id = user_id
 
-        async def append(trace: TurnTrace | None, last: str | AnyMessage | None) -> None:
-            await self._store.append_messages(
-                conversation_id, messages, expected_last=last, trace=trace
-            )
-
         last = None if newest is None else newest.id
         try:
-            await append_with_traces(self._store, runs, append, last)
+            await append_with_traces(self._store, conversation_id, messages, runs, last)
         except IntegrityError as error:
             if await self._store.get_messages_by_ids([message.id for message in messages]):
                 raise  # These entries were stored before.

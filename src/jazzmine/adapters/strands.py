@@ -24,9 +24,8 @@ from jazzmine.adapters._recorder import RunRecorder, append_with_traces, redact
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
-from jazzmine.records.traces import TurnTrace
 
-with supported("strands-agents", "1.22.0", "2.0"):
+with supported("strands-agents", "1.55.0", "2.0"):
     from strands.session.session_repository import SessionRepository
     from strands.types.exceptions import SessionException
     from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
@@ -306,13 +305,10 @@ class JazzmineSessionRepository(SessionRepository):
         run = self._runs.get(conversation_id)
         runs = [] if run is None else [(run, [message])]
 
-        async def append(trace: TurnTrace | None, last: Any) -> None:
-            await self._recorded_store.append_messages(
-                conversation_id, [message], expected_last=last, trace=trace
-            )
-
         try:
-            await append_with_traces(self._recorded_store, runs, append, expected[0])
+            await append_with_traces(
+                self._recorded_store, conversation_id, [message], runs, expected[0]
+            )
         except (ConflictError, IntegrityError) as error:
             if self._store.get_conversation_by_id(conversation_id) is None:
                 raise SessionException(

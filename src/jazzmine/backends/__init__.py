@@ -1,1 +1,1 @@
-"""The back ends: for each a package of the code that both APIs share."""
+"""The back ends: a package for each, with the code that both APIs share."""

@@ -1,4 +1,4 @@
-"""What is wrong with the address of a server that a driver refuses."""
+"""Explain why a driver refuses the address of a server."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["wrong_option"]
 
 
 def wrong_option(url: str, error: Exception, drivers: Iterable[str], own: Iterable[str]) -> str:
-    """Return the end of an error's text: which option of a URL a driver refused; "" if none.
+    """Return the end of an error's text: the option of a URL that a driver refused, or "".
 
     A part of a password that holds a question mark looks like an option: only known names are
     repeated.
 
     Args:
-        error: what the driver raised; its text has the option's name, or says that one is unknown.
+        error: the error of the driver; its text names the option, or says that one is unknown.
         drivers: the names of the driver's options.
-        own: the names of the store's own options, which may be meant as well.
+        own: the names of the store's own options.
     """
     accepted = {name.lower(): name for name in (*drivers, *own)}
     for name in parse_qs(url.partition("?")[2], keep_blank_values=True):

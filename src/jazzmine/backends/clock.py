@@ -10,12 +10,12 @@ _MOST_SECONDS = 2.0
 
 
 def compared(server: float, before: float, after: float) -> Finding:
-    """Return what a comparison of clocks finds; all times in s since the Unix epoch.
+    """Return the finding of a comparison of clocks; all times in s since the Unix epoch.
 
     Args:
         server: the server's time.
         before: this machine's time before the server was asked.
-        after: its time when the answer was there.
+        after: its time after the answer.
     """
     skew = max(before - server, server - after, 0.0)
     if skew <= _MOST_SECONDS:

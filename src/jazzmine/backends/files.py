@@ -1,4 +1,4 @@
-"""Checks of a file that a store keeps its records in."""
+"""Checks of the file of a store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import sys
 
 from jazzmine.errors import ConfigurationError
 
-__all__ = ["require_folder", "require_one_name", "require_own_folder"]
+__all__ = ["is_read_only", "require_folder", "require_one_name", "require_own_folder"]
+
+
+def is_read_only(path: str) -> bool:
+    """Return whether a file is on a file system that nothing can be written to."""
+    if sys.platform == "win32" or not os.path.exists(path):
+        return False
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def require_folder(path: str) -> None:

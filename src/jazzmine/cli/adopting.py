@@ -16,23 +16,22 @@ import typer
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from jazzmine.cli.options import open_store, refusals, store_config
 from jazzmine.cli.output import Refused, line, write
-from jazzmine.cli.places import Messages
+from jazzmine.cli.places import Batch, Messages, Sort
+from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
+from jazzmine.cli.stores import MESSAGES, Named
 from jazzmine.config import BackendConfig, JSONStoreConfig, MongoDBConfig, PostgresConfig
 from jazzmine.extras import extra
-from jazzmine.records.base import Record, RecordKind, require_stored
+from jazzmine.records.base import Record, require_stored
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_DEPTH, MAX_INT, MIN_INT
 from jazzmine.sync import MessageStore
 
-__all__ = ["add_commands", "mended"]
-
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
-_KINDS: dict[RecordKind, tuple[str, type[Record]]] = {
+_KINDS: dict[Sort, tuple[str, type[Record]]] = {
     "conversations": ("conversations", Conversation),
     "messages": ("messages", Message),
     "traces": ("turn_traces", TurnTrace),
@@ -45,11 +44,7 @@ _REPLACEMENT = "\ufffd"
 _NEWER = "FROM is a store of this version; `jazzmine copy` copies it"
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("adopt")(adopt)
-
-
+@command("adopt")
 def adopt(
     source: Annotated[
         str,
@@ -68,17 +63,13 @@ def adopt(
 
     Example: `jazzmine adopt mongodb://localhost/chatbot sqlite:agent.db`
     """
-    config = store_config(source, "FROM")
-    if config == store_config(target, "TO"):
+    old, new = Named(MESSAGES, source, "FROM"), Named(MESSAGES, target, "TO")
+    if old.config == new.config:
         raise typer.BadParameter("FROM and TO are the same place; choose another one for TO")
-    with refusals(), old_records(config) as read, open_store(target, create=True) as store:
-        report = Report()
-        with counting() as counter:
-            for kind in _KINDS:
-                counter.begin(f"adopting {kind}")
-                for records in report.readable(kind, read):
-                    _store(store, kind, records, report)
-                    counter.step(len(records))
+    report = Report()
+    with old_records(old.config) as read, new.open(create=True) as store, counting() as counter:
+        for kind, records in counter.through("adopting", report.stream(read)):
+            _store(Messages(store), kind, records, report)
     report.print()
 
 
@@ -178,34 +169,35 @@ class Report:
     """Counts what was read, written, replaced and left out."""
 
     def __init__(self) -> None:
-        self.read: Tally[RecordKind] = Tally()
-        self.found: Tally[RecordKind] = Tally()
-        self.present: Tally[RecordKind] = Tally()
-        self.left_out: list[tuple[RecordKind, str, str]] = []
+        self.read: Tally[Sort] = Tally()
+        self.found: Tally[Sort] = Tally()
+        self.present: Tally[Sort] = Tally()
+        self.left_out: list[tuple[Sort, str, str]] = []
         # How many values of a field were replaced for a reason, and in which record first.
-        self.replaced: dict[tuple[RecordKind, str, str], tuple[int, str]] = {}
+        self.replaced: dict[tuple[Sort, str, str], tuple[int, str]] = {}
 
-    def readable(self, kind: RecordKind, read: Read) -> Iterator[list[Any]]:
-        """Yield the records of a kind, with replacements, some at a time."""
-        name, record_class = _KINDS[kind]
-        stored = read(name)
-        while part := list(islice(stored, _AT_ONCE)):
-            records = []
-            for raw in part:
-                self.read[kind] += 1
-                try:
-                    record, reasons = mended(record_class, raw)
-                except ValidationError as error:
-                    fields = {".".join(map(str, one["loc"])) for one in error.errors()}
-                    reason = f"cannot be read: {', '.join(sorted(fields))}"
-                    self.left_out.append((kind, str(raw.get("id")), reason))
-                    continue
-                records.append(record)
-                for field, reason in reasons.items():
-                    key = (kind, re.sub(r"\.\d+", "", field), reason)
-                    count, first = self.replaced.get(key, (0, str(raw.get("id"))))
-                    self.replaced[key] = (count + 1, first)
-            yield records
+    def stream(self, read: Read) -> Iterator[Batch]:
+        """Yield the records, with replacements, some at a time."""
+        for kind, (name, record_class) in _KINDS.items():
+            stored = read(name)
+            while part := list(islice(stored, _AT_ONCE)):
+                made = (self._record(kind, record_class, raw) for raw in part)
+                yield kind, [record for record in made if record is not None]
+
+    def _record(self, kind: Sort, record_class: type[Record], raw: dict[str, Any]) -> Record | None:
+        self.read[kind] += 1
+        name = str(raw.get("id"))
+        try:
+            record, reasons = mended(record_class, raw)
+        except ValidationError as error:
+            fields = {".".join(map(str, one["loc"])) for one in error.errors()}
+            self.left_out.append((kind, name, f"cannot be read: {', '.join(sorted(fields))}"))
+            return None
+        for field, reason in reasons.items():
+            key = (kind, re.sub(r"\.\d+", "", field), reason)
+            count, first = self.replaced.get(key, (0, name))
+            self.replaced[key] = (count + 1, first)
+        return record
 
     def print(self) -> None:
         """Print the counts and what was replaced; raise `Refused` if a record is missing."""
@@ -223,37 +215,32 @@ class Report:
         write("verified: every record is there")
 
 
-def _store(store: MessageStore, kind: RecordKind, records: Sequence[Any], report: Report) -> None:
+def _store(place: Messages, kind: Sort, records: Sequence[Any], report: Report) -> None:
     """Store the records that are not stored yet and refer to what is, and count what is there."""
-    stored = _stored(store, kind, records)
+    stored = {record.id for record in place.same(kind, records)}
     report.found[kind] += len(stored)
     new = [record for record in records if record.id not in stored]
-    if fit := _without_orphans(store, kind, new, report):
-        Messages(store).store(kind, fit)
-    report.present[kind] += len(_stored(store, kind, records))
-
-
-def _stored(store: MessageStore, kind: RecordKind, records: Sequence[Any]) -> set[str]:
-    batches = Messages(store).same(kind, iter([list(records)]))
-    return {record.id for batch in batches for record in batch}
+    if fit := _without_orphans(place.opened, kind, new, report):
+        place.store(kind, fit)
+    report.present[kind] += len(place.same(kind, records))
 
 
 def _without_orphans(
-    store: MessageStore, kind: RecordKind, records: Sequence[Any], report: Report
-) -> Sequence[Any]:
+    store: MessageStore, kind: Sort, records: Sequence[Any], report: Report
+) -> list[Any]:
     if kind == "messages":
         owners = {message.conversation_id for message in records}
-        known = {one for one in owners if store.get_conversation_by_id(one) is not None}
+        known = {each for each in owners if store.get_conversation_by_id(each) is not None}
         fit = [message for message in records if message.conversation_id in known]
     elif kind == "traces":
         messages = store.get_messages_by_ids([trace.message_id for trace in records])
         pairs = {(message.id, message.conversation_id) for message in messages}
         fit = [trace for trace in records if (trace.message_id, trace.conversation_id) in pairs]
     else:
-        return records
-    kept = {record.id for record in fit}
+        return list(records)
+    ids = {record.id for record in fit}
     for record in records:
-        if record.id not in kept:
+        if record.id not in ids:
             report.left_out.append((kind, record.id, "what it belongs to is not stored"))
     return fit
 

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from jazzmine.cli.left_out import nothing_left_out
-from jazzmine.cli.options import item_store, items_config, open_store, store_config
-from jazzmine.cli.output import Refused, line, say, write
-from jazzmine.cli.places import Items, Kind, Messages, Place, name_of, now_ms
+from jazzmine.cli.output import Refused, say, write
+from jazzmine.cli.places import (
+    Batch,
+    Digest,
+    Items,
+    Messages,
+    Place,
+    Sort,
+    Writer,
+    canonical,
+    name_of,
+    names,
+    nothing_left_out,
+)
+from jazzmine.cli.program import command
 from jazzmine.cli.progress import Counter, counting
-from jazzmine.cli.records import Batch, Digest, Records, canonical, names
+from jazzmine.cli.stores import ITEMS, MESSAGES, Kind, Named
 from jazzmine.errors import IntegrityError
 
-__all__ = ["add_commands"]
+# How many records of each kind were there before, and the digests of both sides.
+_Copied: TypeAlias = tuple[dict[Sort, int], dict[Sort, Digest], dict[Sort, Digest]]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("copy")(copy)
-
-
+@command("copy")
 def copy(
     source: Annotated[
         str, typer.Argument(metavar="FROM", help="The URL of the store to copy; it is not changed.")
@@ -55,137 +62,73 @@ def copy(
 
     Example: `jazzmine copy json:messages.json 'postgresql://localhost/agents?schema=chat'`
     """
-    config = items_config if long_term else store_config
-    if config(source, "FROM") == config(target, "TO"):
+    kind: Kind[Any] = ITEMS if long_term else MESSAGES
+    read, written = Named(kind, source, "FROM"), Named(kind, target, "TO")
+    if read.config == written.config:
         raise typer.BadParameter("FROM and TO are the same store")
-    opened = _items if long_term else _messages
-    with nothing_left_out(), opened(source, target) as (read, written):
+    place = Items if long_term else Messages
+    with (
+        nothing_left_out(),
+        read.open() as from_store,
+        written.open(create=True) as to_store,
+    ):
         try:
             with counting() as counter:
-                copied = _copy_all(read, written, merge, counter)
-                verified = _verified(read, written, merge, counter)
+                there, ours, theirs = _copy(place(from_store), place(to_store), merge, counter)
         except KeyboardInterrupt:
             say("interrupted; the same command goes on where this one stopped")
             raise
-        _report(copied, verified)
+        for each, digest in ours.items():
+            pair = str(digest), str(theirs[each])
+            equal = "equal" if pair[0] == pair[1] else "DIFFERENT"
+            write(f"{each:<14}FROM {pair[0]}   TO {pair[1]}   {equal}")
+        if any(there.values()):
+            say(f"already there: {names(there)}")
+        if different := [each for each in ours if str(ours[each]) != str(theirs[each])]:
+            raise Refused(f"the copy differs in its {', '.join(different)}")
+        write("verified: counts, contents and order are equal")
 
 
-@contextmanager
-def _messages(source: str, target: str) -> Iterator[tuple[Place, Place]]:
-    with (
-        open_store(source, name="FROM") as read,
-        open_store(target, create=True) as written,
-    ):
-        yield Messages(read), Messages(written)
+def _copy(source: Place, target: Place, merge: bool, counter: Counter) -> _Copied:
+    there = dict.fromkeys(source.kinds, 0) if merge else _compared(source, target, counter)
+    ours, theirs = ({each: Digest() for each in source.kinds} for _ in range(2))
+    try:
+        with Writer([target]) as writer:
+            for kind, records in counter.through("copying", source.stream()):
+                new = records[max(0, there[kind] - ours[kind].count) :]
+                writer.write(kind, new, ours[kind].add(records))
+    except IntegrityError as error:
+        raise Refused(
+            f"{error}. If FROM was changed during the copy, give the same command again;"
+            " otherwise store in FROM what is missing there, or delete the record"
+        ) from error
+    stream = _same(source, target) if merge else target.stream()
+    for kind, records in counter.through("verifying", stream):
+        theirs[kind].add(records)
+    return there, ours, theirs
 
 
-@contextmanager
-def _items(source: str, target: str) -> Iterator[tuple[Place, Place]]:
-    with (
-        item_store(source, name="FROM") as read,
-        item_store(target, create=True) as written,
-    ):
-        at = now_ms()
-        yield Items(read, at), Items(written, at)
+def _same(source: Place, target: Place) -> Iterator[Batch]:
+    return ((kind, target.same(kind, records)) for kind, records in source.stream())
 
 
-class _Copied(NamedTuple):
-    """What a copy has brought of one kind.
-
-    Attributes:
-        digest: of all records of the source.
-        kept: how many of them were in the target before.
-    """
-
-    digest: Digest
-    kept: int
-
-
-def _copy_all(source: Place, target: Place, merge: bool, counter: Counter) -> dict[Kind, _Copied]:
-    kept = dict.fromkeys(source.kinds, 0) if merge else _compared(source, target, counter)
-    copied = {}
-    for kind in source.kinds:
-        counter.begin(f"copying {kind}")
-        try:
-            digest = _copy_kind(source, target, kind, kept[kind], counter)
-        except IntegrityError as error:
-            raise Refused(
-                f"{error}. If FROM was changed during the copy, give the same command again;"
-                " otherwise store in FROM what is missing there, or delete the record"
-            ) from error
-        copied[kind] = _Copied(digest, kept[kind])
-    return copied
-
-
-def _compared(source: Place, target: Place, counter: Counter) -> dict[Kind, int]:
+def _compared(source: Place, target: Place, counter: Counter) -> dict[Sort, int]:
     """Return how many records of each kind the target holds.
 
     Raises:
         Refused: they are not the first of the source.
     """
-    kept: dict[Kind, int] = dict.fromkeys(source.kinds, 0)
-    for kind in source.kinds:
-        counter.begin(f"comparing {kind}")
-        wanted = iter(Records(source, kind))
-        for record in Records(target, kind):
-            first = next(wanted, None)
-            if first is None or canonical(first) != canonical(record):
+    there: dict[Sort, int] = dict.fromkeys(source.kinds, 0)
+    wanted = ((kind, record) for kind, records in source.batches() for record in records)
+    for kind, records in counter.through("comparing", target.stream()):
+        for record in records:
+            # Of the source's kinds before this one the target may lack the end.
+            first = next((pair for pair in wanted if pair[0] == kind), None)
+            if first is None or canonical(first[1]) != canonical(record):
                 raise Refused(
                     "TO is not empty, and not the beginning of a copy of FROM: of its"
                     f" {kind}, {name_of(record)} is another one, or differs. Nothing was copied."
                     " --merge adds to what it holds, and replaces records with the same id"
                 )
-            kept[kind] += 1
-            counter.step()
-    return kept
-
-
-def _copy_kind(source: Place, target: Place, kind: Kind, kept: int, counter: Counter) -> Digest:
-    """Copy the records of a kind after the first ones, and return the digest of all."""
-    digest = Digest()
-    with Batch(target, kind) as batch:
-        for records in Records(source, kind).batches():
-            new = records[max(0, kept - digest.count) :]
-            batch.add(new, digest.add(records))
-            counter.step(len(records))
-    return digest
-
-
-def _verified(source: Place, target: Place, merge: bool, counter: Counter) -> dict[Kind, Digest]:
-    """Return the digest of each kind of record in the target, as it is read back."""
-    digests = {}
-    for kind in source.kinds:
-        counter.begin(f"verifying {kind}")
-        digest = Digest()
-        batches = Records(target, kind).batches()
-        if merge:
-            batches = target.same(kind, Records(source, kind).batches())
-        for records in batches:
-            digest.add(records)
-            counter.step(len(records))
-        digests[kind] = digest
-    return digests
-
-
-def _report(copied: dict[Kind, _Copied], verified: dict[Kind, Digest]) -> None:
-    """Print the counts and checksums of both sides.
-
-    Raises:
-        Refused: they differ.
-    """
-    differing = []
-    for kind in copied:
-        ours, theirs = copied[kind].digest, verified[kind]
-        is_same = (ours.count, ours.checksum) == (theirs.count, theirs.checksum)
-        if not is_same:
-            differing.append(kind)
-        write(
-            f"{kind:<14}FROM {ours.count:>10,} {ours.checksum}   TO {theirs.count:>10,}"
-            f" {theirs.checksum}   {'equal' if is_same else 'DIFFERENT'}"
-        )
-    kept = {kind: copied[kind].kept for kind in copied}
-    if any(kept.values()):
-        say(f"already there: {names(kept)}")
-    if differing:
-        raise Refused(f"the copy differs in its {', '.join(differing)}")
-    write(line("verified: counts, contents and order are equal"))
+        there[kind] += len(records)
+    return there

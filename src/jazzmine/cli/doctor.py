@@ -4,63 +4,31 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
-from typing import Annotated
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
-from jazzmine._sync.factory import (
-    new_long_term_memory,
-    new_message_store,
-    new_working_memory,
-)
-from jazzmine.cli.options import (
-    ItemsOption,
-    JSONOption,
-    MemoryOption,
-    StoreOption,
-    given_url,
-    is_named,
-    item_store,
-    items_config,
-    items_url,
-    memory_config,
-    memory_url,
-    open_memory,
-    pending_of,
-    refusals,
-    store_config,
-    unavailable,
-)
+from jazzmine.backends.files import is_read_only
+from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import counted, error_text, line, print_json, say, shown, write
+from jazzmine.cli.program import UNAVAILABLE, command
 from jazzmine.cli.rekeying import check_keys
 from jazzmine.cli.searching import check_search
+from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
 from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
-from jazzmine.errors import ConfigurationError, JazzmineError
+from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError
 from jazzmine.findings import Finding, failed, fine, warning
-from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
-from jazzmine.sync.maintenance import pending_changes
-
-__all__ = ["add_commands"]
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
-_UNAVAILABLE = 3
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    app.command("migrate")(migrate)
-    app.command("doctor")(doctor)
-
-
+@command("migrate")
 def migrate(
-    context: typer.Context,
+    stores: Stores,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
-    store: StoreOption = None,
-    memory: MemoryOption = None,
-    items: ItemsOption = None,
 ) -> None:
     """Create the tables and indexes of the stores, or bring them up to date.
 
@@ -68,41 +36,27 @@ def migrate(
 
     Example: `jazzmine migrate --dry-run`
     """
-    url, memory = given_url(context, store), memory_url(context, memory)
-    items = items_url(context, items)
     steps = 0
-    if is_named(url, memory or items):
-        config = store_config(url)
-        steps += _migrate(lambda: new_message_store(config), dry_run)
-    if memory is not None:
-        of_memory = memory_config(memory)
-        steps += _migrate(lambda: new_working_memory(of_memory), dry_run)
-    if items is not None:
-        of_items = items_config(items)
-        steps += _migrate(lambda: new_long_term_memory(of_items), dry_run)
+    for named in stores.named:
+        pending = named.pending()
+        steps += len(pending)
+        left: list[str] = []
+        if not dry_run:
+            with named.open(create=True):
+                pass
+            left = named.pending()
+        for step in pending:
+            if dry_run:
+                write(line(f"would {step}"))
+            else:  # a JSON file is written for what it holds
+                write(line(f"with the first record: {step}" if step in left else f"done: {step}"))
     if not steps:
         say("everything is up to date")
 
 
-def _migrate(
-    make: Callable[[], MessageStore | WorkingMemoryStore | LongTermMemoryStore], dry_run: bool
-) -> int:
-    pending = pending_of(make())
-    left: list[str] = []
-    if not dry_run:
-        with refusals(), make().open():
-            pass
-        left = pending_of(make())
-    for step in pending:
-        if dry_run:
-            write(line(f"would {step}"))
-        else:  # a JSON file is written for what it holds
-            write(line(f"with the first record: {step}" if step in left else f"done: {step}"))
-    return len(pending)
-
-
+@command("doctor")
 def doctor(
-    context: typer.Context,
+    stores: Stores,
     as_json: JSONOption = False,
     mend: Annotated[
         bool,
@@ -110,9 +64,6 @@ def doctor(
             "--mend", help="Delete records in MongoDB whose conversation or message is not stored."
         ),
     ] = False,
-    store: StoreOption = None,
-    memory: MemoryOption = None,
-    items: ItemsOption = None,
 ) -> None:
     """Check the set-up of the stores, and say what to mend and how.
 
@@ -120,44 +71,40 @@ def doctor(
 
     Example: `jazzmine doctor --memory redis://localhost`
     """
-    url, memory = given_url(context, store), memory_url(context, memory)
-    items = items_url(context, items)
-    checks: list[tuple[str, Iterator[Finding]]] = []
-    if is_named(url, memory or items):
-        checks.append(("message store", _check(store_config(url), mend)))
-    if memory is not None:
-        checks.append(("working memory", _check_memory(memory_config(memory))))
-    if items is not None:
-        checks.append(("long-term memory", _check_items(items)))
     worst, status = 0, 0
-    for name, findings in checks:
+    for named in stores.named:
         if not as_json:
-            write(shown(name, "bold"))
-        for finding, is_unavailable in _all(findings):
-            _print(name, finding, as_json)
-            worst = max(worst, finding.level == "error")
-            status = _UNAVAILABLE if is_unavailable else status
+            write(shown(named.kind.name, "bold"))
+        for finding, is_unavailable in _all(named, mend):
+            _print(named.kind.name, finding, as_json)
+            worst = max(worst, int(finding.level == "error"))
+            status = UNAVAILABLE if is_unavailable else status
     if status or worst:
         raise typer.Exit(status or worst)
 
 
-def _all(findings: Iterator[Finding]) -> Iterator[tuple[Finding, bool]]:
+def _all(named: Named[Any], mend: bool) -> Iterator[tuple[Finding, bool]]:
     """Yield findings, and as the last one the error that ended them; True if it was the network."""
     try:
-        for finding in findings:
+        for finding in _check(named, mend):
             yield finding, False
     except ConfigurationError as error:
         yield failed(error_text(error), "correct the address or the options"), False
     except (JazzmineError, OSError, ValueError) as error:
         text = error_text(error)
-        cure = _cure_of(text) if unavailable(error) else "mend or restore the file"
+        cure = "mend or restore the file"
+        if unavailable(error):
+            cure = _cure_of(text, named.config)
+        elif isinstance(error, DecryptionError):
+            cure = "set JAZZMINE_ENCRYPTION to the key that was used"
         yield failed(text, cure), unavailable(error)
 
 
-def _cure_of(text: str) -> str:
+def _cure_of(text: str, config: BackendConfig) -> str:
     text = text.lower()
     if any(word in text for word in ("password", "authentication", "wrongpass", "noauth")):
-        return "correct the user or the password in the address (or in PGPASSWORD, ~/.pgpass)"
+        files = " (or in PGPASSWORD, ~/.pgpass)" if config.storage == "postgres" else ""
+        return f"correct the user or the password in the address{files}"
     if "does not exist" in text:
         return "correct the name in the address, or create it"
     if "too many" in text or "remaining connection slots" in text:
@@ -176,76 +123,69 @@ def _print(name: str, finding: Finding, as_json: bool) -> None:
         write(f"          cure: {line(finding.cure)}")
 
 
-def _check(config: BackendConfig, mend: bool) -> Iterator[Finding]:
+def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
     can_open = True
-    for finding in _check_place(config, mend):
-        can_open = can_open and finding.level != "error"
+    for finding in _check_place(named, mend):
+        can_open = can_open and (finding.level != "error" or isinstance(named.config, RedisConfig))
         yield finding
-    if can_open:
-        with new_message_store(config).open() as store:
+    if not can_open:
+        return
+    with named.open() as store:
+        store.ping()
+        if named.kind is MEMORY:
+            yield fine(counted(store.active_count(), "working memories"))
+        elif named.kind is MESSAGES:
+            store.get_conversations(limit=1)
+            yield fine("the conversations can be read")
             yield from check_search(store)
-            yield from check_keys(store)
+        else:
+            store.list_items(limit=1)
+            yield fine("the items can be read")
+        yield from check_keys(store)
 
 
-def _check_place(config: BackendConfig, mend: bool) -> Iterator[Finding]:
-    if isinstance(config, PostgresConfig):
-        from jazzmine.cli.doctor_postgres import check_postgres
-
-        yield from check_postgres(config)
-    elif isinstance(config, MongoDBConfig):
-        from jazzmine.cli.doctor_mongodb import check_mongodb
-
-        yield from check_mongodb(config, mend)
-    else:
-        yield from _check_file(config)
-
-
-def _check_memory(config: BackendConfig) -> Iterator[Finding]:
+def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
+    """Yield what is found about the server or the file, before the store is opened."""
+    config = named.config
+    if config.storage == "memory":
+        yield warning(
+            "it belongs to this process alone, and ends with it",
+            "name a store in a file or on a server",
+        )
     if isinstance(config, RedisConfig):
         from jazzmine.cli.doctor_redis import check_redis
 
         yield from check_redis(config)
-    pending = pending_of(new_working_memory(config))
-    for step in pending:
-        yield failed(f"to do: {step}", "correct the address, or `jazzmine migrate`")
-    if pending:
+    if named.kind is MESSAGES and isinstance(config, PostgresConfig):
+        from jazzmine.cli.doctor_postgres import check_postgres
+
+        yield from check_postgres(config)
         return
-    with open_memory(config) as store:
-        store.ping()
-        yield fine(counted(store.active_count(), "working memories"))
-        yield from check_keys(store)
+    if named.kind is MESSAGES and isinstance(config, MongoDBConfig):
+        from jazzmine.cli.doctor_mongodb import check_mongodb
 
-
-def _check_items(url: str) -> Iterator[Finding]:
-    config = items_config(url)
-    pending = pending_of(new_long_term_memory(config))
-    can_open = not pending
-    for step in pending:
-        yield failed(f"to do: {step}", "correct the address, or `jazzmine migrate`")
-    if can_open and isinstance(config, PostgresConfig):
+        yield from check_mongodb(config, mend)
+        return
+    if pending := named.pending():
+        cure = "correct the address, or `jazzmine migrate`"
+        yield failed(f"to do: {', '.join(pending)}", cure)
+    path = getattr(config, "path", None)
+    if path is not None and os.path.exists(path):
+        yield from _check_file(config, os.path.realpath(path))
+    if not pending and named.kind is ITEMS and isinstance(config, PostgresConfig):
         from jazzmine.cli.doctor_postgres import check_item_sequences
 
-        for finding in check_item_sequences(config):
-            can_open = False
-            yield finding
-    if can_open:
-        with item_store(url) as store:
-            store.ping()
-            yield fine("the items can be read")
-            yield from check_keys(store)
+        yield from check_item_sequences(config)
 
 
-def _check_file(config: BackendConfig) -> Iterator[Finding]:
-    """Yield what is found about a store in a file."""
-    path = os.path.realpath(str(getattr(config, "path", "")))
-    pending = pending_changes(new_message_store(config))
-    if not os.path.exists(path):
-        yield failed(f"there is no file {path}", "correct the path; the first write creates it")
-        return
-    for step in pending:
-        yield failed(f"to do: {step}", "jazzmine migrate")
+def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:
     folder = os.path.dirname(path)
-    if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
+    if is_read_only(path):
+        yield warning(
+            f"{path} is on a read-only file system: it can be read alone",
+            "mount that file system for writing, or copy the file to another one",
+        )
+    elif os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         yield fine(f"{path} and its folder may be written")
     else:
         yield failed(f"{path} or its folder may not be written", f"chown or chmod u+w {folder}")
@@ -257,8 +197,3 @@ def _check_file(config: BackendConfig) -> Iterator[Finding]:
             "a write does not wait for the disk: a power cut may lose the last ones",
             "leave out fsync=false, or synchronous=normal",
         )
-    if pending:
-        return
-    with new_message_store(config).open() as store:
-        store.ping()
-    yield fine("the file can be read")

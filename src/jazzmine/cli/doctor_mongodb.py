@@ -15,8 +15,6 @@ from jazzmine.config import MongoDBConfig
 from jazzmine.errors import ConfigurationError
 from jazzmine.findings import Finding, failed, fine, warning
 
-__all__ = ["check_mongodb"]
-
 _MOST_NAMED = 5
 
 

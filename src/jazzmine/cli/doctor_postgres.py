@@ -36,8 +36,6 @@ from jazzmine.config import PostgresConfig
 from jazzmine.errors import ConfigurationError
 from jazzmine.findings import Finding, failed, fine, warning
 
-__all__ = ["check_item_sequences", "check_postgres"]
-
 _SECONDS_A_HOST = 5.0
 
 

@@ -13,8 +13,6 @@ from jazzmine.backends.redis.driver import redis_driver, translated
 from jazzmine.config import RedisConfig
 from jazzmine.findings import Finding
 
-__all__ = ["check_redis"]
-
 
 def check_redis(config: RedisConfig) -> Iterator[Finding]:
     """Yield what is found.

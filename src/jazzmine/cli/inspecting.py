@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import socket
 import webbrowser
-from collections.abc import Callable, Coroutine
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from jazzmine.cli.options import (
-    MemoryOption,
-    StoreOption,
-    given_url,
-    memory_config,
-    memory_url,
-    refusals,
-    require_memory,
-    require_messages,
-    store_config,
-)
-from jazzmine.cli.output import line, say, write
+from jazzmine.cli.output import errors_of, line, say, write
+from jazzmine.cli.program import command
+from jazzmine.cli.stores import Stores
 from jazzmine.extras import extra
-
-__all__ = ["add_commands"]
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _ALL_ADDRESSES = ("0.0.0.0", "::")
@@ -44,21 +32,15 @@ NamesOption = Annotated[
 ]
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("inspect")(inspect)
-
-
+@command("inspect")
 def inspect(
-    context: typer.Context,
+    stores: Stores,
     host: HostOption = "127.0.0.1",
     port: PortOption = 0,
     names: NamesOption = None,
     browse: Annotated[
         bool, typer.Option("--open", help="Open the address in the browser of this machine.")
     ] = False,
-    store: StoreOption = None,
-    memory: MemoryOption = None,
 ) -> None:
     """Serve web pages of what is stored, read-only, until Ctrl-C.
 
@@ -68,13 +50,12 @@ def inspect(
     """
     import asyncio  # the other commands need none
 
-    messages = store_config(given_url(context, store))
-    url = memory_url(context, memory)
-    remembered = None if url is None else memory_config(url)
-    serve = _server()
-    require_messages(messages)
-    if remembered is not None:
-        require_memory(remembered)
+    with extra("inspector", "the inspector"):
+        from jazzmine.inspector.app import listen, serve
+    messages, memory = stores.messages, stores.memory
+    messages.require_current()
+    if memory is not None:
+        memory.require_current()
     if host not in _LOOPBACK:
         say(
             "Whoever can read the traffic to this address can read all that is stored. From another"
@@ -87,20 +68,16 @@ def inspect(
             webbrowser.open(address)
 
     known = [*(names or ()), *([socket.gethostname()] if host in _ALL_ADDRESSES else ())]
-    with refusals():
+    with errors_of(f"{host}:{port}"):  # the port is in use, or the address is another machine's
+        listening = listen(host, port)
+    with listening:
         asyncio.run(
             serve(
-                messages,
-                remembered,
+                messages.config,
+                None if memory is None else memory.config,
+                listening=listening,
                 host=host,
-                port=port,
                 names=[name.lower() for name in known],
                 ready=ready,
             )
         )
-
-
-def _server() -> Callable[..., Coroutine[Any, Any, None]]:
-    with extra("inspector", "the inspector"):
-        from jazzmine.inspector.app import serve
-    return serve

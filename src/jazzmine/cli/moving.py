@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import groupby
 from pathlib import Path
 from tempfile import mkstemp
 from typing import IO, Annotated, Any
@@ -15,62 +15,44 @@ from typing import IO, Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from jazzmine.cli.left_out import nothing_left_out
-from jazzmine.cli.options import (
-    ItemsOption,
-    StoreOption,
-    given_url,
-    is_named,
-    item_store,
-    items_url,
-    message_store,
-)
-from jazzmine.cli.output import Refused, error_text, errors_of, say
-from jazzmine.cli.page import conversation_page
-from jazzmine.cli.places import Items, Kind, Messages, Place, now_ms
-from jazzmine.cli.progress import Counter, counting
-from jazzmine.cli.reading import conversation_of
-from jazzmine.cli.records import Batch, Records, conversations_of, names
+from jazzmine.cli.options import UserOption
+from jazzmine.cli.output import Refused, as_page, error_text, errors_of, line, say
+from jazzmine.cli.places import Batch, Items, Messages, Place, Sort, Writer, names, nothing_left_out
+from jazzmine.cli.program import command
+from jazzmine.cli.progress import counting
+from jazzmine.cli.reading import conversation_of, show_whole
+from jazzmine.cli.stores import ITEMS, MESSAGES, Stores
+from jazzmine.errors import NotFoundError
 from jazzmine.records.base import Record, json_of, require_stored
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.sync import MessageStore
 
-__all__ = ["add_commands"]
-
 # By the name of a record's kind in a line: {"message": {…}}.
-_KINDS: dict[str, tuple[Kind, type[Record]]] = {
+_KINDS: dict[str, tuple[Sort, type[Record]]] = {
     "conversation": ("conversations", Conversation),
     "message": ("messages", Message),
     "trace": ("traces", TurnTrace),
     "item": ("items", StoredItem),
 }
-_NAMES: dict[Kind, str] = {kind: name for name, (kind, _) in _KINDS.items()}
+_NAMES: dict[Sort, str] = {kind: name for name, (kind, _) in _KINDS.items()}
 _END = "end"
+_AT_ONCE = 1_000
 
 Write = Callable[[str], object]
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    app.command("export")(export)
-    app.command("import")(import_lines)
-
 
 # Export
 
 
+@command("export")
 def export(
-    context: typer.Context,
+    stores: Stores,
     conversation: Annotated[
         str | None,
         typer.Argument(metavar="[CONVERSATION]", help="One conversation instead of everything."),
     ] = None,
-    user: Annotated[
-        str | None,
-        typer.Option("--user", metavar="USER", help="Only the conversations and items of a user."),
-    ] = None,
+    user: UserOption = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Instead of standard output."),
@@ -81,8 +63,6 @@ def export(
             "--html", metavar="FILE", help="One page to read and print, of one conversation."
         ),
     ] = None,
-    store: StoreOption = None,
-    items: ItemsOption = None,
 ) -> None:
     """Write conversations, messages, traces and items as JSON Lines, or one conversation as a page.
 
@@ -99,108 +79,104 @@ def export(
         raise typer.BadParameter("name a CONVERSATION or a user, not both", param_hint="--user")
     with nothing_left_out():
         if conversation is None:
-            with _places(context, store, items) as places:
-                _write_lines(output, _exported(places) if user is None else _of_user(places, user))
+            with _places(stores) as places:
+                _write_lines(output, (batch for each in places for batch in _stream(each, user)))
             return
-        with message_store(context, store) as opened:
-            conversation = conversation_of(opened, conversation).id
+        with stores.messages.open() as opened:
+            found = conversation_of(opened, conversation)
             if html is None:
-                _write_lines(output, _exported_conversation(opened, conversation))
+                _write_lines(output, _of_conversations(opened, [found]))
                 return
+            title = line(found.title) or "Conversation"
+            page = as_page(title, lambda: show_whole(opened, found, traces=True))
             with _written(html) as write:
-                for part in conversation_page(opened, conversation):
-                    write(part)
+                write(page)
 
 
 @contextmanager
-def _places(
-    context: typer.Context, store: str | None, items: str | None, *, create: bool = False
-) -> Iterator[list[Place]]:
-    """Open the message store and the long-term memory that are named, for a block."""
-    kept = items_url(context, items)
-    with ExitStack() as opened:
+def _places(stores: Stores, *, create: bool = False) -> Iterator[list[Place]]:
+    with ExitStack() as stack:
         places: list[Place] = []
-        if is_named(given_url(context, store), kept):
-            messages = opened.enter_context(message_store(context, store, create=create))
-            places.append(Messages(messages))
-        if kept is not None:
-            memory = opened.enter_context(item_store(kept, create=create))
-            places.append(Items(memory, now_ms()))
+        for named in stores.named:
+            if named.kind is MESSAGES:
+                places.append(Messages(stack.enter_context(named.open(create=create))))
+            elif named.kind is ITEMS:
+                places.append(Items(stack.enter_context(named.open(create=create))))
         yield places
 
 
-def _exported(places: Iterable[Place]) -> Iterator[tuple[Kind, Iterable[Record]]]:
-    """Yield each kind with its records."""
-    for place in places:
-        for kind in place.kinds:
-            yield kind, Records(place, kind)
+def _stream(place: Place, user_id: str | None) -> Iterator[Batch]:
+    """Yield all records of a place, or the user's conversations with all in them, and items."""
+    if user_id is not None and isinstance(place, Messages):
+        yield from _of_conversations(place.opened, conversations_of(place.opened, user_id))
+        return
+    for kind, records in place.stream():
+        yield kind, [each for each in records if user_id is None or each.user_id == user_id]
 
 
-def _exported_conversation(
-    store: MessageStore, conversation_id: str
-) -> Iterator[tuple[Kind, Iterable[Record]]]:
-    yield "conversations", [conversation_of(store, conversation_id)]
-    yield "messages", store.iter_messages(conversation_id)
-    yield "traces", store.get_turn_traces_by_conversation_id(conversation_id)
-
-
-def _of_user(places: Iterable[Place], user_id: str) -> Iterator[tuple[Kind, Iterable[Record]]]:
-    """Yield each kind with the records of a user: the user's conversations with all in them."""
-    for place in places:
-        if isinstance(place, Items):
-            yield "items", (item for item in Records(place, "items") if item.user_id == user_id)
-        elif isinstance(place, Messages):
-            store, ids = place.opened, list[str]()
-            yield "conversations", _noted(conversations_of(store, user_id), ids)
-            yield "messages", (m for owner in ids for m in store.iter_messages(owner))
-            traces = store.get_turn_traces_by_conversation_id
-            yield "traces", (trace for owner in ids for trace in traces(owner))
-
-
-def _noted(conversations: Iterable[Conversation], ids: list[str]) -> Iterator[Conversation]:
+def _of_conversations(
+    store: MessageStore, conversations: Iterable[Conversation]
+) -> Iterator[Batch]:
+    ids: list[str] = []
     for conversation in conversations:
         ids.append(conversation.id)
-        yield conversation
+        yield "conversations", [conversation]
+    for owner in ids:
+        yield from (("messages", [message]) for message in store.iter_messages(owner))
+    for owner in ids:
+        yield "traces", store.get_turn_traces_by_conversation_id(owner)
 
 
-class _Referred:
-    """What was exported already: a store that is written to has more when the next kind is read."""
+def conversations_of(store: MessageStore, user_id: str) -> Iterator[Conversation]:
+    """Yield all conversations of a user, each once.
 
-    def __init__(self) -> None:
-        # Hashes take less memory than ids.
-        self._exported: set[int] = set()
-
-    def has_what(self, record: Record) -> bool:
-        """Return whether all was exported that a record refers to; note that it is, too."""
-        if isinstance(record, Message):
-            needed = hash(("conversation", record.conversation_id))
-        elif isinstance(record, TurnTrace):
-            needed = hash(("message", record.message_id))
-        else:
-            if isinstance(record, Conversation):
-                self._exported.add(hash(("conversation", record.id)))
-            return True
-        if needed not in self._exported:
-            return False
-        if isinstance(record, Message):
-            self._exported.add(hash(("message", record.id)))
-        return True
+    One that is written to moves to the front of the list. So the list is read again from the front,
+    until it has no new one: none is missed beside a user who goes on writing.
+    """
+    yielded: set[str] = set()
+    count = -1
+    while len(yielded) > count:
+        count, after = len(yielded), None
+        while page := _page_of(store, user_id, after):
+            for conversation in page:
+                if conversation.id not in yielded:
+                    yielded.add(conversation.id)
+                    yield conversation
+            after = page[-1].id
 
 
-def _write_lines(path: Path | None, exported: Iterable[tuple[Kind, Iterable[Record]]]) -> None:
-    counts: dict[Kind, int] = {}
-    referred = _Referred()
+def _page_of(store: MessageStore, user_id: str, after: str | None) -> list[Conversation]:
+    try:
+        return store.get_conversations_by_user_id(user_id, limit=_AT_ONCE, after=after)
+    except NotFoundError:
+        return []  # that one was deleted meanwhile: the list is read again
+
+
+def _is_complete(record: Record, exported: set[int]) -> bool:
+    """Return whether all was exported that a record refers to; note that it is, too.
+
+    A store that is written to has more when the next kind is read. Hashes are smaller than ids.
+    """
+    if isinstance(record, Message) and hash(("c", record.conversation_id)) not in exported:
+        return False
+    if isinstance(record, TurnTrace):
+        return hash(("m", record.message_id)) in exported
+    if isinstance(record, Conversation | Message):
+        exported.add(hash(("c" if isinstance(record, Conversation) else "m", record.id)))
+    return True
+
+
+def _write_lines(path: Path | None, stream: Iterable[Batch]) -> None:
+    counts: Tally[Sort] = Tally()
+    exported: set[int] = set()
     with _written(path) as write, counting() as counter:
-        for kind, records in exported:
-            counts[kind] = 0
-            counter.begin(f"exporting {kind}")
+        for kind, records in counter.through("exporting", stream):
             for record in records:
-                if not referred.has_what(record):
+                if not _is_complete(record, exported):
                     continue
                 written = json_of(record.__pydantic_serializer__, record).decode()
                 write(f'{{"{_NAMES[kind]}":{written}}}\n')
                 counts[kind] += 1
-                counter.step()
         write(json.dumps({_END: counts}) + "\n")
 
 
@@ -218,8 +194,6 @@ def _written(path: Path | None) -> Iterator[Write]:
     if path is None or str(path) == "-":
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
         yield _writer(sys.stdout, "standard output")
-        with errors_of("standard output"):
-            sys.stdout.flush()
         return
     part = ""
     path = path.resolve()  # a symbolic link stays one
@@ -247,8 +221,9 @@ def _written(path: Path | None) -> Iterator[Write]:
 # Import
 
 
+@command("import")
 def import_lines(
-    context: typer.Context,
+    stores: Stores,
     file: Annotated[
         str, typer.Argument(metavar="[FILE]", help="JSON Lines; standard input by default.")
     ] = "-",
@@ -256,8 +231,6 @@ def import_lines(
         bool,
         typer.Option("--partial", help="Accept lines without the last one that `export` writes."),
     ] = False,
-    store: StoreOption = None,
-    items: ItemsOption = None,
 ) -> None:
     """Store what `export` has written; the stores are created if there are none.
 
@@ -266,16 +239,32 @@ def import_lines(
 
     Example: `jazzmine import all.jsonl --store postgresql://localhost/agents`
     """
+    ends: list[dict[str, int]] = []  # of each export, if one file has several
     with (
         _opened(file) as lines,
-        _places(context, store, items, create=True) as places,
+        _places(stores, create=True) as places,
         counting() as counter,
+        Writer(places) as writer,
     ):
-        counts, end = _import(lines, places, counter)
-    say(f"imported {names(counts)}")
-    if end is not None and _without_zeros(end) != _without_zeros(counts):
+        counter.begin("importing records")
+        for number, text in enumerate(lines, 1):
+            if not text.strip():
+                continue
+            name, value = _read_line(number, text)
+            if name == _END:
+                ends.append(value)
+                continue
+            kind, record_type = _KINDS[name]
+            if kind not in writer.place_of:
+                option = "--items" if kind == "items" else "--store"
+                raise Refused(f"there are {kind} in it: name where they go in {option}")
+            writer.write(kind, [_read_record(number, record_type, value)], len(text))
+            counter.step()
+    say(f"imported {names(writer.counts)}")
+    end = sum(map(Tally, ends), Tally[str]())
+    if ends and end != +writer.counts:
         raise Refused(f"the last line speaks of {names(end)}: lines are missing")
-    if end is None and not partial:
+    if not ends and not partial:
         raise Refused(
             "there is no last line as `export` writes it: lines may be missing (--partial)"
         )
@@ -288,40 +277,9 @@ def _opened(file: str) -> IO[bytes]:
         return open(file, "rb")
 
 
-def _without_zeros(counts: dict[Kind, int]) -> dict[Kind, int]:
-    return {kind: count for kind, count in counts.items() if count}
-
-
-def _import(
-    lines: Iterable[bytes], places: Iterable[Place], counter: Counter
-) -> tuple[dict[Kind, int], dict[Kind, int] | None]:
-    place_of = {kind: place for place in places for kind in place.kinds}
-    counts: dict[Kind, int] = dict.fromkeys(place_of, 0)
-    end: dict[Any, int] | None = None
-    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-    read = ((number, line, *_read_line(number, line)) for number, line in numbered)
-    # Others may depend on the records of a kind, so these are stored before the next kind.
-    for name, group in groupby(read, lambda numbered: numbered[2]):
-        if name == _END:  # of each export, if one file has several
-            for _, _, _, value in group:
-                end = {kind: (end or {}).get(kind, 0) + count for kind, count in value.items()}
-            continue
-        kind, record_type = _KINDS[name]
-        if kind not in place_of:
-            option = "--items" if kind == "items" else "--store"
-            raise Refused(f"there are {kind} in it: name where they go in {option}")
-        counter.begin(f"importing {kind}")
-        with Batch(place_of[kind], kind) as batch:
-            for number, line, _, value in group:
-                batch.add([_read_record(number, record_type, value)], len(line))
-                counts[kind] += 1
-                counter.step()
-    return counts, end
-
-
-def _read_line(number: int, line: bytes) -> tuple[str, Any]:
+def _read_line(number: int, text: bytes) -> tuple[str, Any]:
     try:
-        value = json.loads(line)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Refused(f"line {number} is not JSON: {error}") from None
     if isinstance(value, dict) and len(value) == 1:

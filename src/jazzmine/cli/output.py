@@ -9,38 +9,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import IO, Any, cast
+from html import escape
+from io import StringIO
+from typing import IO, Any, Literal, cast
 
 from pydantic import ValidationError
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from jazzmine.records.unreadable import reasons_of
-
-__all__ = [
-    "Refused",
-    "block",
-    "counted",
-    "error_text",
-    "errors",
-    "errors_of",
-    "fitted",
-    "is_terminal",
-    "line",
-    "paged",
-    "print_json",
-    "print_table",
-    "say",
-    "shown",
-    "when",
-    "write",
-]
 
 # Controls, the marks that change the direction of text or hide it, and halves of surrogates.
 _OBEYED = re.compile(
@@ -48,8 +33,8 @@ _OBEYED = re.compile(
 )
 _OBEYED_IN_JSON = re.compile(_OBEYED.pattern.replace("\\x00-\\x1f", ""))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# In a table that is too wide, what identifies a row keeps so many cells, and other text so many.
-_SHORT_ID, _SHORT_TEXT = 13, 8
+# In a table that is too wide, a text keeps so many cells.
+_SHORT = 10
 _GAP = 2
 
 
@@ -125,90 +110,50 @@ def _console(**where: Any) -> Console:
 @contextmanager
 def paged() -> Iterator[None]:
     """Show what a block prints with the user's pager, on a terminal that it does not fit on."""
-    screen = console()
-    if not is_terminal() or screen.is_dumb_terminal:
+    screen, pager = console(), os.environ.get("PAGER") or "less"
+    if not is_terminal() or screen.is_dumb_terminal or not shutil.which(pager.split(" ")[0]):
         yield
         return
-    pager = _Pager()
-    pages = _console(file=cast("IO[str]", pager), width=screen.width, force_terminal=True)
-    _pages.append(pages)
+    # As git does: end at once if all fits, keep colours, leave the text on the screen.
+    given = {"LESS": "FRX", **os.environ}
+    with subprocess.Popen(
+        pager, shell=True, stdin=subprocess.PIPE, encoding="utf-8", errors="replace", env=given
+    ) as program:
+        _pages.append(_console(file=program.stdin, width=screen.width, force_terminal=True))
+        try:
+            yield
+        except BrokenPipeError:
+            pass  # the user has seen enough
+        finally:
+            _pages.pop()
+            with suppress(BrokenPipeError):
+                cast("IO[str]", program.stdin).close()
+            while program.poll() is None:
+                with suppress(KeyboardInterrupt):  # the pager gets it, too, and goes on
+                    program.wait()
+
+
+def as_page(title: str, show: Callable[[], None]) -> str:
+    """Return what a function shows as one HTML file, for reading and printing."""
+    recorded = _console(file=StringIO(), record=True, force_terminal=True, width=100)
+    _pages.append(recorded)
     try:
-        yield
-    except BrokenPipeError:
-        if not pager.has_ended:
-            raise
+        show()
     finally:
         _pages.pop()
-        pager.close()
+    head = _PAGE.replace("{title}", escape(title).replace("{", "{{").replace("}", "}}"))
+    return recorded.export_html(inline_styles=True, code_format=head)
 
 
-class _Pager:
-    """A file that the user's pager shows while it is written.
-
-    Where no pager can be started, the text is printed.
-    """
-
-    encoding = "utf-8"
-
-    def __init__(self) -> None:
-        # As git does: end at once if all fits, keep colours, leave the text on the screen.
-        given = {"LESS": "FRX", **os.environ}
-        self._program: subprocess.Popen[str] | None = subprocess.Popen(
-            os.environ.get("PAGER") or "less",
-            shell=True,
-            stdin=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            env=given,
-        )
-        # Until it is known that there is a pager.
-        self._written: list[str] = []
-        self.has_ended = False
-
-    def write(self, text: str) -> int:
-        """Show a text; BrokenPipeError says that the user has seen enough."""
-        if self._program is None:
-            return sys.stdout.write(text)
-        if sum(map(len, self._written)) < _PIPE_HOLDS:
-            self._written.append(text)
-        try:
-            self._stdin.write(text)
-            self._stdin.flush()
-        except BrokenPipeError:
-            self._end()
-            if self.has_ended:
-                raise
-        return len(text)
-
-    def flush(self) -> None:
-        """Do nothing: each text is passed on when it is written."""
-
-    def close(self) -> None:
-        """Wait until the user has seen enough."""
-        if self._program is not None:
-            self._end()
-
-    def _end(self) -> None:
-        program, self._program = self._program, None
-        assert program is not None
-        with suppress(BrokenPipeError):
-            self._stdin_of(program).close()
-        while program.poll() is None:
-            with suppress(KeyboardInterrupt):  # the pager gets it, too, and goes on
-                program.wait()
-        self.has_ended = program.returncode not in _NOT_STARTED
-        if not self.has_ended:
-            sys.stdout.write("".join(self._written))
-
-    @property
-    def _stdin(self) -> IO[str]:
-        assert self._program is not None
-        return self._stdin_of(self._program)
-
-    @staticmethod
-    def _stdin_of(program: subprocess.Popen[str]) -> IO[str]:
-        assert program.stdin is not None
-        return program.stdin
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title><style>
+pre {{ font: 15px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
+  white-space: pre-wrap; overflow-wrap: anywhere }}
+</style></head><body><main><pre dir="auto">{code}</pre></main></body></html>
+"""
 
 
 class Refused(Exception):
@@ -232,12 +177,6 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
-
-# The exit statuses by which a shell says that it cannot execute a command, or finds none.
-_NOT_STARTED = (126, 127)
-
-# What a pipe to a pager takes at once: more was written only if something reads it.
-_PIPE_HOLDS = 1_000_000
 
 # What collects the output for a pager, while there is one.
 _pages: list[Console] = []
@@ -275,85 +214,32 @@ def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
-    ids: Collection[str] = (),
     times: Collection[str] = (),
     numbers: Collection[str] = (),
-    dispensable: Sequence[str] = (),
-    wide: bool = False,
 ) -> None:
     """Print rows: as a table on a terminal, else each as a line with tabs between the cells.
 
     Args:
         columns: the names of the columns.
-        rows: their cells.
-        ids: the columns that identify a row; where a terminal is too narrow, they keep both ends.
+        rows: their cells, of which long texts are cut where a terminal is too narrow.
         times: the columns that hold times; they are never cut.
         numbers: the columns that hold numbers; neither are they.
-        dispensable: the columns that are left out where a terminal is too narrow, in this order.
-        wide: whether nothing is cut or left out.
     """
+    cells = [list(map(line, row)) for row in (columns, *rows)]
     if not is_terminal():
-        for row in (columns, *rows):
-            with errors_of("standard output"):
-                sys.stdout.write("\t".join(map(line, row)) + "\n")
+        with errors_of("standard output"):
+            sys.stdout.writelines("\t".join(row) + "\n" for row in cells)
         return
-    cells = [[line(cell) for cell in row] for row in rows]
-    natural = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
-    output = _output()
-    least = [
-        width
-        if name in (*times, *numbers)
-        else min(width, _SHORT_ID if name in ids else _SHORT_TEXT)
-        for name, width in zip(columns, natural, strict=True)
-    ]
-    kept = list(range(len(columns)))
-    for name in () if wide else dispensable:
-        if sum(least[index] + _GAP for index in kept) - _GAP <= output.width:
-            break
-        if name in columns:
-            kept.remove(columns.index(name))
-    left_out = len(columns) - len(kept)
-    widths = [natural[index] for index in kept]
-    if not wide:
-        room = output.width - _GAP * (len(kept) - 1)
-        widths = fitted(widths, [least[index] for index in kept], room)
-    head = Text(style="bold")
-    for row_cells in (columns, *cells):
-        row_text = head if row_cells is columns else Text()
-        for index, width in zip(kept, widths, strict=True):
-            name = columns[index]
-            text = _cut(row_cells[index], width, in_the_middle=name in ids)
-            gap = " " * (width - cell_len(text))
-            row_text.append(gap + text if name in numbers else text + gap).append(" " * _GAP)
-        row_text.rstrip()
-        output.print(row_text)
-    if left_out:
-        note = f"{counted(left_out, 'columns')} left out (--wide)"
-        output.print(Text(note, style="dim"))
-
-
-def fitted(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Return the widths of columns that fit into a room, the widest cut first.
-
-    Args:
-        natural: the width of each column, in cells, when nothing is cut.
-        least: what none of them goes below; all of them together may need more than there is.
-        room: the width of all of them together.
-    """
-    widths = list(natural)
-    while sum(widths) > room:
-        spare = [width - low for width, low in zip(widths, least, strict=True)]
-        if max(spare) == 0:
-            break
-        widest = max(range(len(widths)), key=lambda i: (spare[i] > 0, widths[i]))
-        widths[widest] -= 1
-    return widths
-
-
-def _cut(text: str, width: int, in_the_middle: bool) -> str:
-    if cell_len(text) <= width:
-        return text
-    if not in_the_middle:
-        return set_cell_size(text, width - 1).rstrip() + "…"
-    end = (width - 1) // 2
-    return set_cell_size(text, width - 1 - end).rstrip() + "…" + text[len(text) - end :]
+    table, least = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0)), -_GAP
+    for name, *texts in zip(*cells, strict=True):
+        width = max(map(cell_len, (name, *texts)))
+        is_whole = name in (*times, *numbers)
+        shortest = width if is_whole else min(width, _SHORT)
+        justify: Literal["left", "right"] = "right" if name in numbers else "left"
+        table.add_column(name, justify=justify, no_wrap=is_whole, min_width=shortest)
+        least += shortest + _GAP
+    if least > _output().width:
+        table.width = least  # the last columns are not seen
+    for row in cells[1:]:
+        table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
+    _output().print(table, soft_wrap=False)

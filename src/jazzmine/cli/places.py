@@ -1,13 +1,25 @@
-"""What the commands that move records read and write: a message store, or a long-term memory."""
+"""Records as a stream: read from a store, compared, and written to another one.
+
+A stream yields a kind with some records of it, all of a kind before the next, in their order. In a
+message store ids are in the order in which they were first stored; items in that of their names.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from time import time_ns
 from typing import Any, Literal, TypeAlias
 
-from jazzmine.records.base import Record, RecordKind
+from jazzmine.cli.output import Refused, counted, say
+from jazzmine.records import unreadable
+from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
@@ -21,13 +33,12 @@ from jazzmine.sync.maintenance import (
     store_records,
 )
 
-__all__ = ["Items", "Kind", "Messages", "Place", "keys_of", "name_of", "now_ms"]
+Sort: TypeAlias = RecordKind | Literal["items"]
+Batch: TypeAlias = tuple[Sort, list[Any]]
 
-Kind: TypeAlias = RecordKind | Literal["items"]
-
-_RECORDS_AT_ONCE = 500
-# An item may hold a file.
-_ITEMS_AT_ONCE = 50
+_READ_AT_ONCE, _STORED_AT_ONCE = 500, 1_000
+_ITEMS_AT_ONCE = 50  # an item may hold a file
+_BYTES_AT_ONCE = 2_000_000
 
 
 class Place(ABC):
@@ -38,105 +49,172 @@ class Place(ABC):
         is_rewritten: whether each write costs as much as all that is stored.
     """
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[Sort, ...]
     is_rewritten: bool = False
 
     @abstractmethod
-    def batches(self, kind: Kind) -> Iterator[list[Any]]:
-        """Yield all readable records of a kind in their order, some at a time."""
+    def batches(self) -> Iterator[Batch]:
+        """Yield all readable records, some at a time."""
 
     @abstractmethod
-    def same(self, kind: Kind, source: Iterator[list[Any]]) -> Iterator[list[Any]]:
-        """Yield the records that have the ids of another place's, in the order of these."""
+    def same(self, kind: Sort, records: Sequence[Any]) -> list[Any]:
+        """Return the stored records that have the ids of others, in the order of these."""
 
     @abstractmethod
-    def store(self, kind: Kind, records: Sequence[Any]) -> None:
+    def store(self, kind: Sort, records: Sequence[Any]) -> None:
         """Store records, in place of those with their ids."""
+
+    def stream(self) -> Iterator[Batch]:
+        """Yield all readable records; while the caller uses some, the next are read."""
+        batches = self.batches()
+        # A back end may hold a connection until the iteration ends.
+        with closing(batches), ThreadPoolExecutor(1) as thread:  # type: ignore[type-var]
+            coming = thread.submit(next, batches, None)
+            while (batch := coming.result()) is not None:
+                coming = thread.submit(next, batches, None)
+                yield batch
 
 
 class Messages(Place):
-    """A message store; the order of records is that in which their ids were first stored."""
+    """A message store."""
 
-    kinds: tuple[Kind, ...] = ("conversations", "messages", "traces")
+    kinds: tuple[RecordKind, ...] = ("conversations", "messages", "traces")
 
     def __init__(self, store: MessageStore) -> None:
         self.opened: MessageStore = store
         self.is_rewritten: bool = is_rewritten(store)
 
-    def batches(self, kind: Kind) -> Iterator[list[Any]]:
-        """Yield all readable records of a kind."""
-        assert kind != "items"
-        return iter_records(self.opened, kind, _RECORDS_AT_ONCE)
+    def batches(self) -> Iterator[Batch]:
+        """Yield all readable records, on PostgreSQL as they were at one moment."""
+        yield from iter_records(self.opened, self.kinds, _READ_AT_ONCE)
 
-    def same(self, kind: Kind, source: Iterator[list[Any]]) -> Iterator[list[Any]]:
-        """Yield the records that have the ids of another place's."""
-        store = self.opened
-        for records in source:
-            ids = [record.id for record in records]
-            if kind == "messages":
-                yield store.get_messages_by_ids(ids)
-            else:
-                get = (
-                    store.get_conversation_by_id
-                    if kind == "conversations"
-                    else store.get_turn_trace_by_id
-                )
-                yield [record for record in map(get, ids) if record is not None]
+    def same(self, kind: Sort, records: Sequence[Any]) -> list[Any]:
+        """Return the stored records that have the ids of others."""
+        store, ids = self.opened, [record.id for record in records]
+        if kind == "messages":
+            return store.get_messages_by_ids(ids)
+        by_id = {
+            "conversations": store.get_conversation_by_id,
+            "traces": store.get_turn_trace_by_id,
+        }
+        return [record for record in map(by_id[kind], ids) if record is not None]
 
-    def store(self, kind: Kind, records: Sequence[Any]) -> None:
+    def store(self, kind: Sort, records: Sequence[Any]) -> None:
         """Store records, in place of those with their ids."""
         assert kind != "items"
         store_records(self.opened, kind, records)
 
 
 class Items(Place):
-    """A long-term memory; the order of items is that of their namespaces and keys.
+    """A long-term memory, with the items that had not expired when this was made.
 
-    Args:
-        store: an open store.
-        at: when items must not have expired yet, in ms. What expires later is there, so that both
-            sides of a copy have the same items, however long it takes.
+    So both sides of a copy have the same items, however long it takes.
     """
 
-    kinds: tuple[Kind, ...] = ("items",)
+    kinds: tuple[Sort, ...] = ("items",)
 
-    def __init__(self, store: LongTermMemoryStore, at: int) -> None:
-        self._store, self._at = store, at
+    def __init__(self, store: LongTermMemoryStore) -> None:
+        self._store, self._at = store, time_ns() // 1_000_000
+        self._ours: Iterator[StoredItem] | None = None
+        self._next: StoredItem | None = None
 
-    def batches(self, kind: Kind) -> Iterator[list[Any]]:
-        """Yield all readable records of a kind."""
-        return iter_items(self._store, self._at, _ITEMS_AT_ONCE)
+    def batches(self) -> Iterator[Batch]:
+        """Yield all readable items."""
+        return (("items", items) for items in iter_items(self._store, self._at, _ITEMS_AT_ONCE))
 
-    def same(self, kind: Kind, source: Iterator[list[Any]]) -> Iterator[list[Any]]:
-        """Yield the records that have the ids of another place's."""
-        ours = (item for items in self.batches(kind) for item in items)
-        item = next(ours, None)
-        for items in source:
-            found = []
-            for path in map(_path, items):
-                while item is not None and _path(item) < path:
-                    item = next(ours, None)
-                if item is not None and _path(item) == path:
-                    found.append(item)
-            yield found
+    def same(self, kind: Sort, records: Sequence[Any]) -> list[Any]:
+        """Return the stored items that have the names of others; these come in their order."""
+        if self._ours is None:
+            self._ours = (item for _, items in self.batches() for item in items)
+            self._next = next(self._ours, None)
+        found = []
+        for path in map(_path, records):
+            while self._next is not None and _path(self._next) < path:
+                self._next = next(self._ours, None)
+            if self._next is not None and _path(self._next) == path:
+                found.append(self._next)
+        return found
 
-    def store(self, kind: Kind, records: Sequence[Any]) -> None:
-        """Store records, in place of those with their ids."""
+    def store(self, kind: Sort, records: Sequence[Any]) -> None:
+        """Store items, in place of those with their names."""
         restore_items(self._store, records)
 
 
-def now_ms() -> int:
-    """Return the time of this machine."""
-    return time_ns() // 1_000_000
+class Writer:
+    """Writes a stream of records, some at a time; a block, at whose end all is stored.
+
+    Where each write costs as much as all that is stored, writes become rarer as that grows.
+    """
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self.place_of: dict[Sort, Place] = {kind: each for each in places for kind in each.kinds}
+        self.counts: Counter[Sort] = Counter(dict.fromkeys(self.place_of, 0))
+        self._kind: Sort = "conversations"
+        self._records: list[Any] = []
+        self._keys: set[str] = set()
+        self._bytes = 0
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Store what waits, unless there was an error."""
+        if kind is None:
+            self._flush()
+
+    def write(self, kind: Sort, records: Sequence[Any], size: int) -> None:
+        """Have records stored, which are about so many bytes of JSON; each id is there once."""
+        keys = [key for record in records for key in _keys_of(record)]
+        # Others may depend on the records of a kind, so these are stored before the next kind.
+        if kind != self._kind or not self._keys.isdisjoint(keys):
+            self._flush()
+        self._kind = kind
+        self._keys.update(keys)
+        self._records += records
+        self._bytes += size
+        self.counts[kind] += len(records)
+        waiting = len(self._records)
+        if self.place_of[kind].is_rewritten:
+            is_full = waiting >= max(_STORED_AT_ONCE, self.counts[kind] - waiting)
+        else:
+            is_full = waiting >= _STORED_AT_ONCE or self._bytes >= _BYTES_AT_ONCE
+        if is_full:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._records:
+            self.place_of[self._kind].store(self._kind, self._records)
+        self._records, self._keys, self._bytes = [], set(), 0
 
 
-def keys_of(record: Conversation | Message | TurnTrace | StoredItem) -> tuple[str, ...]:
-    """Return by what a record takes the place of another one of its kind."""
-    if isinstance(record, StoredItem):
-        return (_path(record),)
-    if isinstance(record, TurnTrace):  # of an id, and of a message
-        return f"id {record.id}", f"message {record.message_id}"
-    return (record.id,)
+class Digest:
+    """The number of records, and a checksum of them in their order."""
+
+    def __init__(self) -> None:
+        self.count: int = 0
+        self._hash = hashlib.sha256()
+
+    def add(self, records: Sequence[Record]) -> int:
+        """Add records, and return how many bytes of JSON they are."""
+        lines = b"".join([canonical(record) + b"\n" for record in records])
+        self.count += len(records)
+        self._hash.update(lines)
+        return len(lines)
+
+    def __str__(self) -> str:
+        """Return them, short enough to be compared by eye."""
+        return f"{self.count:>10,} {self._hash.hexdigest()[:16]}"
+
+
+def canonical(record: Record) -> bytes:
+    """Return a record as a line of JSON that is equal for equal records.
+
+    A back end may give back the names in free-form data in another order.
+    """
+    plain = Snapshot(record).json
+    if isinstance(record, Conversation | Message) and not record.metadata:
+        return plain
+    return json.dumps(json.loads(plain), sort_keys=True, separators=(",", ":")).encode()
 
 
 def name_of(record: Record) -> str:
@@ -146,5 +224,44 @@ def name_of(record: Record) -> str:
     return repr(record.id)  # type: ignore[attr-defined]
 
 
+def names(counts: Mapping[Any, int]) -> str:
+    """Return counts of things, by their names in the plural, in words."""
+    return ", ".join(counted(count, kind.replace("_", " ")) for kind, count in counts.items())
+
+
+def _keys_of(record: Any) -> tuple[str, ...]:
+    """Return by what a record takes the place of another one of its kind."""
+    if isinstance(record, StoredItem):
+        return (_path(record),)
+    if isinstance(record, TurnTrace):  # of an id, and of a message
+        return f"id {record.id}", f"message {record.message_id}"
+    return (record.id,)
+
+
 def _path(item: StoredItem) -> str:
     return path_of(item.namespace, item.key)
+
+
+@contextmanager
+def nothing_left_out() -> Iterator[None]:
+    """Print which records a block leaves out because they cannot be read.
+
+    Raises:
+        Refused: at the end of the block, if there were any.
+    """
+    printed = _Printed(logging.ERROR)
+    unreadable.logger.addHandler(printed)
+    try:
+        yield
+    finally:
+        unreadable.logger.removeHandler(printed)
+    if printed.count:
+        raise Refused(f"records that cannot be read were left out: {printed.count:,}, named above")
+
+
+class _Printed(logging.Handler):
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+        say(record.getMessage())

@@ -11,20 +11,16 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from jazzmine.cli.filters import AgentOption, UserOption
 from jazzmine.cli.options import (
     POLL,
     AfterOption,
+    AgentOption,
     ConversationArgument,
     FollowOption,
     FullOption,
     JSONOption,
     LimitOption,
-    MemoryOption,
-    StoreOption,
-    WideOption,
-    memory_store,
-    message_store,
+    UserOption,
 )
 from jazzmine.cli.output import (
     Refused,
@@ -35,6 +31,7 @@ from jazzmine.cli.output import (
     when,
     write,
 )
+from jazzmine.cli.program import command
 from jazzmine.cli.rendering import (
     print_records,
     show_calls,
@@ -43,14 +40,12 @@ from jazzmine.cli.rendering import (
     show_value,
     trace_line,
 )
+from jazzmine.cli.stores import MEMORY, Stores, require
 from jazzmine.errors import NotFoundError
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import MessageStore
-
-__all__ = ["add_commands", "conversation_of", "only_one"]
-
 
 AnyRecord = TypeVar("AnyRecord", Conversation, TurnTrace)
 
@@ -59,14 +54,6 @@ _RECENT, _SHORTEST = 1_000, 4
 
 # The fields of a working memory that are times, in s.
 _TIMES = {"called_at", "created_at", "last_updated", "requested_at", "started_at"}
-
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    app.command("ls")(list_conversations)
-    app.command("show")(show)
-    app.command("context")(context_of)
-    app.command("memory")(show_memory)
 
 
 def conversation_of(store: MessageStore, given: str) -> Conversation:
@@ -84,30 +71,29 @@ def conversation_of(store: MessageStore, given: str) -> Conversation:
 
 
 def only_one(given: str, records: Iterable[AnyRecord]) -> AnyRecord | None:
-    """Return the record whose id begins as is given (and ends as after a "…" there), or None.
+    """Return the record whose id begins as is given, or None.
 
     Raises:
         Refused: there are several.
     """
-    begin, _, end = given.partition("…")
+    begin = given.removesuffix("…")
     if len(begin) < _SHORTEST:
         return None
-    alike = [each for each in records if each.id.startswith(begin) and each.id.endswith(end)]
+    alike = [each for each in records if each.id.startswith(begin)]
     if len(alike) > 1:
         ids = ", ".join(repr(each.id) for each in alike[:5])
         raise Refused(f"{len(alike)} ids begin like {given!r}: {ids}")
     return alike[0] if alike else None
 
 
+@command("ls")
 def list_conversations(
-    context: typer.Context,
+    stores: Stores,
     user: UserOption = None,
     agent: AgentOption = None,
     limit: LimitOption = 50,
     after: AfterOption = None,
-    wide: WideOption = False,
     as_json: JSONOption = False,
-    store: StoreOption = None,
 ) -> None:
     """List conversations, the latest first.
 
@@ -115,7 +101,7 @@ def list_conversations(
     """
     if user is not None and agent is not None:
         raise typer.BadParameter("give --user or --agent, not both")
-    with message_store(context, store) as opened:
+    with stores.messages.open() as opened:
         if user is not None:
             listed = opened.get_conversations_by_user_id(user, limit=limit, after=after)
         elif agent is not None:
@@ -126,19 +112,14 @@ def list_conversations(
         print_records(listed)
         return
     rows = ((when(c.last_updated_at), c.id, c.user_id, c.agent_id, c.title) for c in listed)
+    columns = ["updated", "conversation", "user", "agent", "title"]
     with paged():
-        print_table(
-            ["updated", "conversation", "user", "agent", "title"],
-            rows,
-            times=("updated",),
-            ids=("conversation",),
-            dispensable=("agent", "user", "updated", "title"),
-            wide=wide,
-        )
+        print_table(columns, rows, times=("updated",))
 
 
+@command("show")
 def show(
-    context: typer.Context,
+    stores: Stores,
     conversation: ConversationArgument,
     last: Annotated[
         int | None, typer.Option("--last", min=1, metavar="N", help="The newest N messages alone.")
@@ -149,27 +130,44 @@ def show(
     follow: FollowOption = False,
     full: FullOption = False,
     as_json: JSONOption = False,
-    store: StoreOption = None,
 ) -> None:
     """Show a conversation with its messages, the oldest first.
 
     Examples: `jazzmine show 6f1c… --last 20 --traces`, `jazzmine show 6f1c… --follow`
     """
-    with message_store(context, store) as opened:
-        shown_conversation = conversation_of(opened, conversation)
-        conversation = shown_conversation.id
+    with stores.messages.open() as opened:
+        found = conversation_of(opened, conversation)
         with nullcontext() if follow or as_json else paged():
-            if as_json:
-                print_records([shown_conversation])
-            else:
-                show_conversation(shown_conversation, full)
-            stored = opened.get_turn_traces_by_conversation_id(conversation) if traces else []
-            of_message = {trace.message_id: trace for trace in stored}
-            for message in _messages(opened, conversation, last, follow):
-                trace = of_message.get(message.id)
-                if trace is None and traces and follow:
-                    trace = opened.get_turn_trace_by_message_id(message.id)
-                _show_with_trace(message, trace, full, as_json)
+            show_whole(opened, found, last, traces, follow, full, as_json)
+
+
+def show_whole(
+    store: MessageStore,
+    conversation: Conversation,
+    last: int | None = None,
+    traces: bool = False,
+    follow: bool = False,
+    full: bool = True,
+    as_json: bool = False,
+) -> None:
+    """Show a conversation with its messages; the arguments are the options of `show`."""
+    if as_json:
+        print_records([conversation])
+    else:
+        show_conversation(conversation, full)
+    stored = store.get_turn_traces_by_conversation_id(conversation.id) if traces else []
+    of_message = {trace.message_id: trace for trace in stored}
+    for message in _messages(store, conversation.id, last, follow):
+        trace = of_message.get(message.id)
+        if trace is None and traces and follow:
+            trace = store.get_turn_trace_by_message_id(message.id)
+        if as_json:
+            print_records([message, trace] if trace else [message])
+            continue
+        show_message(message, full)
+        if trace is not None:
+            write(shown(f"  {trace_line(trace, full)}", "dim"))
+            show_calls(trace, full)
 
 
 def _messages(
@@ -196,18 +194,9 @@ def _messages(
         yield from noted(added)
 
 
-def _show_with_trace(message: Message, trace: TurnTrace | None, full: bool, as_json: bool) -> None:
-    if as_json:
-        print_records([message, trace] if trace else [message])
-        return
-    show_message(message, full)
-    if trace is not None:
-        write(shown(f"  {trace_line(trace, full)}", "dim"))
-        show_calls(trace, full)
-
-
+@command("context")
 def context_of(
-    context: typer.Context,
+    stores: Stores,
     conversation: ConversationArgument,
     n: Annotated[
         int | None, typer.Option("-n", min=0, metavar="N", help="How many messages; 20.")
@@ -223,7 +212,6 @@ def context_of(
     ] = None,
     full: FullOption = False,
     as_json: JSONOption = False,
-    store: StoreOption = None,
 ) -> None:
     """Show what a model is given of a conversation: the newest messages that are not flagged.
 
@@ -234,7 +222,7 @@ def context_of(
     """
     if n is not None and max_tokens is not None:
         raise typer.BadParameter("give -n or --max-tokens, not both")
-    with message_store(context, store) as opened:
+    with stores.messages.open() as opened:
         conversation = conversation_of(opened, conversation).id
         if max_tokens is None:
             messages = opened.get_immediate_context(conversation, 20 if n is None else n)
@@ -248,18 +236,18 @@ def context_of(
             show_message(message, full)
 
 
+@command("memory")
 def show_memory(
-    context: typer.Context,
+    stores: Stores,
     conversation: ConversationArgument,
     full: FullOption = False,
     as_json: JSONOption = False,
-    memory: MemoryOption = None,
 ) -> None:
     """Show the working memory of a conversation: flow, slots, confirmation, entities.
 
     Example: `jazzmine memory 6f1c… --memory redis://localhost`
     """
-    with memory_store(context, memory) as opened:
+    with require(stores.memory, MEMORY).open() as opened:
         state = opened.get(conversation)
     if state is None:
         raise Refused(f"conversation {conversation!r} has no working memory")

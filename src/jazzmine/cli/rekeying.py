@@ -4,45 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
-import typer
-
-from jazzmine.cli.options import (
-    ItemsOption,
-    JSONOption,
-    MemoryOption,
-    StoreOption,
-    given_url,
-    is_named,
-    item_store,
-    items_url,
-    memory_store,
-    memory_url,
-    message_store,
-)
+from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import Refused, counted, line, print_json, say, write
+from jazzmine.cli.program import command
 from jazzmine.cli.progress import Counter as Progress
 from jazzmine.cli.progress import counting
+from jazzmine.cli.stores import Stores
 from jazzmine.findings import Finding, failed, fine, warning
+from jazzmine.sync import LongTermMemoryStore, WorkingMemoryStore
 from jazzmine.sync.maintenance import AnyStore, iter_keys, keyring_of_store, purge
 
-__all__ = ["add_commands", "check_keys"]
-
+_LOOKED_AT = 100  # so many working memories of a store without keys
 _NAMES = {"states": "working memories", "vectors": "vectors of items"}
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the command to the program."""
-    app.command("rekey")(rekey)
-
-
-def rekey(
-    context: typer.Context,
-    as_json: JSONOption = False,
-    store: StoreOption = None,
-    memory: MemoryOption = None,
-    items: ItemsOption = None,
-) -> None:
+@command("rekey")
+def rekey(stores: Stores, as_json: JSONOption = False) -> None:
     """Encrypt with the first key of JAZZMINE_ENCRYPTION what another key has encrypted.
 
     It works beside live traffic, and may be interrupted and repeated. What is not encrypted at all
@@ -51,21 +30,13 @@ def rekey(
 
     Example: `JAZZMINE_ENCRYPTION=k2:…,k1:… jazzmine rekey`
     """
-    url, shared = given_url(context, store), memory_url(context, memory)
-    kept = items_url(context, items)
     refused = 0
     with counting() as counter:
-        if is_named(url, shared or kept):
-            with message_store(context, store) as opened:
-                refused += _rekey(opened, as_json, counter)
-        if shared is not None:
-            with memory_store(context, memory) as other:
-                refused += _rekey(other, as_json, counter)
-        if kept is not None:
-            with item_store(kept) as third:
-                while third.prune_expired():
+        for named in stores.named:
+            with named.open() as store:
+                while isinstance(store, LongTermMemoryStore) and store.prune_expired():
                     pass  # what has expired cannot be read, but its text is there
-                refused += _rekey(third, as_json, counter)
+                refused += _rekey(store, as_json, counter)
     if refused:
         raise Refused(f"not encrypted, for the reasons above: {counted(refused, 'values')}")
 
@@ -105,6 +76,8 @@ def check_keys(store: AnyStore) -> Iterator[Finding]:
     """Yield by which keys the values of an encrypted store are encrypted."""
     keyring = keyring_of_store(store)
     if keyring is None:
+        if isinstance(store, WorkingMemoryStore):  # the other kinds were read before
+            yield from _check_states(store)
         return
     counts: dict[str, Counter[str | None]] = {}
     unopened: dict[str, list[str]] = {}
@@ -137,6 +110,16 @@ def check_keys(store: AnyStore) -> Iterator[Finding]:
                 )
             else:
                 yield fine(f"{what} encrypted with {key_id!r}")
+
+
+def _check_states(store: WorkingMemoryStore) -> Iterator[Finding]:
+    for batch in islice(iter_keys(store, rekeys=False), _LOOKED_AT):
+        if key_id := next(filter(None, batch.counts), None):
+            yield failed(
+                f"working memories are encrypted with the key {key_id!r}, and there are no keys",
+                "set JAZZMINE_ENCRYPTION",
+            )
+            return
 
 
 def _named(kind: str) -> str:

@@ -23,17 +23,6 @@ from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.timeline import at_least, money, timeline, unpriced, unreported
 from jazzmine.records.traces import TurnTrace
 
-__all__ = [
-    "print_records",
-    "show_calls",
-    "show_conversation",
-    "show_message",
-    "show_value",
-    "trace_line",
-    "turn_facts",
-    "turn_name",
-]
-
 # So many characters of a text are shown on a terminal.
 _LONG = 2_000
 
@@ -76,16 +65,10 @@ def show_message(message: Message, full: bool = True) -> None:
             write(shown(f"  {name}: {_cut(', '.join(values), full)}", style))
 
 
-def trace_line(trace: TurnTrace, full: bool, option: str = "--full") -> str:
-    """Return what a turn did and cost, in a line; cut on a terminal unless `full`.
-
-    Args:
-        trace: that of the turn.
-        full: whether it is whole.
-        option: the option by which the user gets it whole.
-    """
+def trace_line(trace: TurnTrace, full: bool) -> str:
+    """Return what a turn did and cost, in a line; cut on a terminal unless `full`."""
     parts = [turn_name(trace), *turn_facts(trace)]
-    return _cut(", ".join(parts + [f"error: {error}" for error in trace.errors]), full, option)
+    return _cut(", ".join(parts + [f"error: {error}" for error in trace.errors]), full)
 
 
 def show_calls(trace: TurnTrace, full: bool) -> None:
@@ -156,11 +139,11 @@ def show_value(name: str, value: Any, indent: str, full: bool = True) -> None:
         write(f"{indent}{line(name)}: {line(_cut(text, full))}")
 
 
-def _cut(text: str, full: bool, option: str = "--full") -> str:
+def _cut(text: str, full: bool) -> str:
     if full or len(text) <= _LONG or not is_terminal():
         return text
     more = counted(len(text) - _LONG, "more characters")
-    return f"{text[:_LONG]}… {more} ({option})"
+    return f"{text[:_LONG]}… {more} (--full)"
 
 
 def print_records(records: Iterable[Record]) -> None:

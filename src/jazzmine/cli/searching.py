@@ -2,70 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from jazzmine.cli.filters import AgentOption, UserOption
-from jazzmine.cli.options import JSONOption, StoreOption, in_ms, message_store
+from jazzmine.cli.options import (
+    AgentOption,
+    ConversationOption,
+    JSONOption,
+    LimitOption,
+    SinceOption,
+    UntilOption,
+    UserOption,
+)
 from jazzmine.cli.output import block, counted, line, paged, print_json, when, write
+from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
+from jazzmine.cli.stores import Stores
 from jazzmine.findings import Finding, fine, warning
+from jazzmine.inspector.text import excerpt
 from jazzmine.records.messages import FoundMessage
 from jazzmine.search.analyser import analyser_for
 from jazzmine.sync import MessageStore
 from jazzmine.sync.maintenance import count_unindexed, fill_search, make_search, search_state
 
-__all__ = ["add_commands", "check_search"]
-
 # So many messages are indexed in a transaction: others that write wait for less than 0.1 s.
 _AT_ONCE = 500
 
-# So many characters are shown before the first word that was found, and in all.
-_BEFORE, _SHOWN = 60, 300
 
-
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    app.command("search")(search)
-    app.command("index")(index)
-
-
+@command("search")
 def search(
-    context: typer.Context,
+    stores: Stores,
     words: Annotated[
         list[str],
         typer.Argument(metavar="WORDS", help='Words, "a phrase", begin*; after --, -not.'),
     ],
     user: UserOption = None,
     agent: AgentOption = None,
-    conversation: Annotated[
-        str | None, typer.Option("--conversation", metavar="ID", help="Of this conversation.")
-    ] = None,
-    since: Annotated[
-        int | None,
-        typer.Option("--since", metavar="DATE|AGE", parser=in_ms, help="Not older than that."),
-    ] = None,
-    until: Annotated[
-        int | None,
-        typer.Option("--until", metavar="DATE|AGE", parser=in_ms, help="Older than that."),
-    ] = None,
+    conversation: ConversationOption = None,
+    since: SinceOption = None,
+    until: UntilOption = None,
     newest: Annotated[
         bool, typer.Option("--newest", help="The newest that have all words, not the best.")
     ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many at the most.")
-    ] = 20,
+    limit: LimitOption = 20,
     as_json: JSONOption = False,
-    store: StoreOption = None,
 ) -> None:
     """Find messages by their words, the best first.
 
     Examples: `jazzmine search refund --user ada --since 7d`, `jazzmine search '"last tues*"'`
     """
-    with message_store(context, store) as opened:
+    with stores.messages.open() as opened:
         matches = opened.search_messages(
             " ".join(words),
             user_id=user,
@@ -95,33 +84,20 @@ def _show(match: FoundMessage) -> None:
     head.append(f"  in {line(message.conversation_id)} of {line(message.user_id)}", style="dim")
     write("")
     write(head)
-    write(_excerpt(message.original_content, match.spans))
+    found = Text()
+    for text, is_word in excerpt(message.original_content, match.spans):
+        found.append(block(text), style="bold yellow" if is_word else "")
+    write(found)
 
 
-def _excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
-    """Return the part of a text where the first word was found, with the words marked."""
-    begin = max(0, spans[0][0] - _BEFORE) if spans else 0
-    end = min(len(text), begin + _SHOWN)
-    shown = Text("…" if begin else "")
-    place = begin
-    for first, last in spans:
-        if first >= end:
-            break
-        shown.append(block(text[place:first]))
-        shown.append(block(text[first:last]), style="bold yellow")
-        place = last
-    shown.append(block(text[place:end]))
-    return shown.append("…" if end < len(text) else "")
-
-
+@command("index")
 def index(
-    context: typer.Context,
+    stores: Stores,
     language: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Find other forms of words, too; `none` for none."),
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Remove the index.")] = False,
-    store: StoreOption = None,
 ) -> None:
     """Add the index of words to a store, which `search` needs, or go on with it.
 
@@ -132,7 +108,7 @@ def index(
     """
     if off and language is not None:
         raise typer.BadParameter("give --language or --off, not both")
-    with message_store(context, store) as opened:
+    with stores.messages.open() as opened:
         if off:
             make_search(opened, None)
             write("removed the index of words")

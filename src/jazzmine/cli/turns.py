@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from jazzmine.cli.filters import filtered
 from jazzmine.cli.options import (
     POLL,
     AfterOption,
@@ -19,36 +18,20 @@ from jazzmine.cli.options import (
     FullOption,
     JSONOption,
     LimitOption,
-    StoreOption,
-    WideOption,
-    message_store,
 )
 from jazzmine.cli.output import Refused, line, paged, print_table, shown, when, write
+from jazzmine.cli.program import command
 from jazzmine.cli.reading import only_one
 from jazzmine.cli.rendering import print_records, show_calls, trace_line
+from jazzmine.cli.stores import Stores
 from jazzmine.records.timeline import at_least, money, problems, unreported
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageSummary
 from jazzmine.sync import MessageStore
 
-__all__ = ["add_commands"]
-
 # What is followed are the turns that began so short a time ago, in ms, and those that took longer.
 _RECENT = 600_000
 _AT_ONCE = 1_000
-# The columns of `usage` that a narrow terminal may lack, the first one first.
-_LEFT_OUT_OF_USAGE = (
-    "mean ms",
-    "g CO2",
-    "cached",
-    "completion",
-    "prompt",
-    "p95 ms",
-    "failed",
-    "turns",
-    "tokens",
-    "USD",
-)
 
 
 class UsageBy(str, Enum):
@@ -62,15 +45,9 @@ class UsageBy(str, Enum):
     DAY = "day"
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands to the program."""
-    app.command("traces")(list_traces)
-    app.command("usage")(usage)
-
-
-@filtered
+@command("traces")
 def list_traces(
-    context: typer.Context,
+    stores: Stores,
     where: TraceFilter,
     turn: Annotated[
         str | None,
@@ -79,10 +56,8 @@ def list_traces(
     limit: LimitOption = 50,
     after: AfterOption = None,
     follow: FollowOption = False,
-    wide: WideOption = False,
     full: FullOption = False,
     as_json: JSONOption = False,
-    store: StoreOption = None,
 ) -> None:
     """List the traces of turns, the latest first; all filters must hold. Or show one of them.
 
@@ -94,24 +69,24 @@ def list_traces(
     if turn is not None:
         if follow or after is not None or where != TraceFilter():
             raise typer.BadParameter("give an ID, or filters")
-        with message_store(context, store) as opened:
+        with stores.messages.open() as opened:
             _show_turn(trace_of(opened, turn), full, as_json)
         return
     if follow and after is not None:
         raise typer.BadParameter("give --follow or --after, not both")
-    with message_store(context, store) as opened:
+    with stores.messages.open() as opened:
         seen = _recent_traces(opened, where) if follow else []
         listed = opened.find_turn_traces(where, limit=limit, after=after)
         if as_json:
             print_records(listed)
         else:
             with nullcontext() if follow else paged():
-                _print_traces(listed, wide)
+                _print_traces(listed)
         for trace in _added_traces(opened, where, [*seen, *listed]) if follow else ():
             if as_json:
                 print_records([trace])
             else:
-                facts = trace_line(trace, wide, "--wide")
+                facts = trace_line(trace, full)
                 write(shown(f"{trace.id}  {trace.conversation_id}  {facts}"))
 
 
@@ -139,7 +114,7 @@ def _show_turn(trace: TurnTrace, full: bool, as_json: bool) -> None:
         show_calls(trace, full)
 
 
-def _print_traces(traces: Iterable[TurnTrace], wide: bool) -> None:
+def _print_traces(traces: Iterable[TurnTrace]) -> None:
     columns = ["started", "trace", "conversation", "turn", "ms", "tokens", "intent", "error"]
     rows = (
         (
@@ -158,10 +133,7 @@ def _print_traces(traces: Iterable[TurnTrace], wide: bool) -> None:
         columns,
         rows,
         times=("started",),
-        ids=("trace", "conversation"),
         numbers=("turn", "ms", "tokens"),
-        dispensable=("intent", "turn", "started", "conversation", "tokens", "ms", "error"),
-        wide=wide,
     )
 
 
@@ -194,14 +166,12 @@ def _tokens(tokens: int, group: UsageSummary) -> str:
     return at_least(str(tokens), tokens, group.unreported_calls)
 
 
-@filtered
+@command("usage")
 def usage(
-    context: typer.Context,
+    stores: Stores,
     where: TraceFilter,
     by: Annotated[UsageBy, typer.Option("--by", help="What to sum up by.")] = UsageBy.AGENT,
-    wide: WideOption = False,
     as_json: JSONOption = False,
-    store: StoreOption = None,
 ) -> None:
     """Sum up what turns took: tokens, costs, latencies, energy; most tokens first.
 
@@ -214,7 +184,7 @@ def usage(
 
     Example: `jazzmine usage --by model --since 30d`
     """
-    with message_store(context, store) as opened:
+    with stores.messages.open() as opened:
         sums = opened.summarize_usage(where, by=by.value)
     if as_json:
         print_records(sums)
@@ -240,11 +210,4 @@ def usage(
         ]
     rows = zip((group.key for group in sums), *columns.values(), strict=True)
     with paged():
-        print_table(
-            [by.value, *columns],
-            rows,
-            ids=(by.value,),
-            numbers=columns,
-            dispensable=_LEFT_OUT_OF_USAGE,
-            wide=wide,
-        )
+        print_table([by.value, *columns], rows, numbers=columns)

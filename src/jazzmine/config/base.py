@@ -1,4 +1,4 @@
-"""What the configurations of all back ends have in common, and the checks of their values."""
+"""The common part of the configurations of all back ends, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-# What the address itself says, and what must not be in one: addresses are logged, and in histories.
+# The options that are the address itself, or must not be in one: addresses are logged.
 _ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db", "encryption", "pool"})
 
 
@@ -29,18 +29,18 @@ _ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db", "encryption", "pool"}
 class BackendConfig:
     """The options of one back end; its fields are the accepted keys besides `storage`.
 
-    A field of type `str` must not be empty, one of type `float` is a number of seconds. What else
-    a value has to be, a subclass checks in its `__post_init__`.
+    A field of type `str` must not be empty, one of type `float` is a number of seconds. A subclass
+    checks other conditions in its `__post_init__`.
 
     Args:
         encryption: the keys of encrypted values, a `Keyring` or `ID:BASE64[,ID:BASE64…]`; None
-            takes those of the environment variable JAZZMINE_ENCRYPTION, or encrypts nothing.
-        encryption_accepts_plain: whether an encrypted store reads what is not encrypted.
+            takes the keys in the environment variable JAZZMINE_ENCRYPTION, if it is set.
+        encryption_accepts_plain: whether an encrypted store also reads plain values.
     """
 
     storage: ClassVar[str]
     schemes: ClassVar[tuple[str, ...]] = ()
-    # The ends of a plain path that mean this back end.
+    # The suffixes of a plain path that mean this back end.
     suffixes: ClassVar[tuple[str, ...]] = ()
 
     encryption: Keyring | str | None = field(default=None, repr=False, kw_only=True)
@@ -64,9 +64,9 @@ class BackendConfig:
 
     @property
     def search_language(self) -> str | None:
-        """The language that the option `search` asks for, empty for no stems; None for no search.
+        """The language of the option `search`, empty without stems; None without search.
 
-        A store that has search keeps it in any case.
+        A store with a search index keeps it in any case.
         """
         search = getattr(self, "search", False)
         return search if isinstance(search, str) else "" if search else None
@@ -127,7 +127,7 @@ def path_of(url: str) -> str:
 
 
 def refuse_options(kind: type[BackendConfig], query: str) -> None:
-    """Raise if anything is left of a URL's query after the options of a back end were read."""
+    """Raise if a URL's query has more than the options of a back end."""
     if query:
         name = query.partition("=")[0]
         raise ConfigurationError(

@@ -56,7 +56,7 @@ _LONG_TERM_MEMORIES: tuple[type[BackendConfig], ...] = (
 )
 
 
-# These have the options of the other kinds of store, too.
+# These classes have the options of the other kinds of store, too.
 _SHARED: tuple[type[BackendConfig], ...] = (
     MemoryStoreConfig,
     SQLiteMemoryConfig,
@@ -131,7 +131,7 @@ def _read(config: Address, kinds: tuple[type[BackendConfig], ...], variable: str
 
 
 def _read_environment(variable: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
-    """Read the URL in an environment variable, which an error names; the default if it is empty."""
+    """Read the URL in an environment variable, or the default; an error names the variable."""
     url = os.environ.get(variable, "").strip()
     if not url:
         default = _read_mapping({}, kinds)
@@ -169,11 +169,11 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
 
 
 def _read_path(path: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
-    """Choose the back end by the end of a path.
+    """Choose the back end by the suffix of a path.
 
     Raises:
-        ConfigurationError: the end does not say which; the text does not repeat the path, which may
-            be something else, and a secret.
+        ConfigurationError: the suffix is unknown; the text does not repeat the path, which may be a
+            secret.
     """
     files = [kind for kind in kinds if kind.suffixes]
     for kind in files:
@@ -201,7 +201,7 @@ def _read_mapping(
     names = [option.name for option in known]
     for key in options:
         if key not in names:
-            # Perhaps the storage was forgotten, and this one is the default.
+            # Perhaps the key "storage" was forgotten: this storage is the default.
             others = [
                 kind.storage for kind in kinds if key in (field.name for field in fields(kind))
             ]

@@ -50,12 +50,12 @@ class JSONStoreConfig(BackendConfig):
         if isinstance(self.path, os.PathLike):
             object.__setattr__(self, "path", os.fspath(self.path))
         require_text("path", self.path)
-        # A relative path is that of the folder at the time of opening, in forked processes too.
+        # A relative path belongs to the folder at the time of opening, in forked processes too.
         object.__setattr__(self, "path", os.path.abspath(self.path))
 
     @classmethod
     def from_url(cls, url: str) -> JSONStoreConfig:
-        """Read `json:PATH`; only options, as in `?fsync=false`, are not part of the path.
+        """Read `json:PATH`, with options as in `?fsync=false`.
 
         Raises:
             ConfigurationError: an option is mistyped.
@@ -92,8 +92,8 @@ class SQLiteConfig(BackendConfig):
         path: the file of the database.
         timeout: how long a call waits for other processes, in s.
         synchronous: "full", or "normal" for writes that do not wait for the disk.
-        search: True for an index of words in a new store, or the language of their stems, such as
-            "english"; a store that exists keeps what it has.
+        search: True or a language such as "english": a new store gets a search index, with the
+            stems of the language. An existing store keeps its index.
     """
 
     storage: ClassVar[str] = "sqlite"
@@ -116,7 +116,7 @@ class SQLiteConfig(BackendConfig):
             )
         if self.synchronous not in ("full", "normal"):
             raise ConfigurationError('synchronous must be "full" or "normal"')
-        # A relative path is that of the folder at the time of opening, in forked processes too.
+        # A relative path belongs to the folder at the time of opening, in forked processes too.
         object.__setattr__(self, "path", os.path.abspath(self.path))
 
     @classmethod
@@ -171,8 +171,8 @@ class MongoDBConfig(BackendConfig):
         name = unquote(cls._path(uri))
         if not name and uri.partition("://")[2]:
             raise InvalidAddressError(
-                "the URL names no database; it must read mongodb://HOST/DB, with whatever is"
-                " special in the user and password percent-encoded"
+                "the URL names no database; write mongodb://HOST/DB, with special characters in the"
+                " user and password percent-encoded"
             )
         return cls(uri=uri, db=name or "chatbot")
 
@@ -188,13 +188,13 @@ class PostgresConfig(BackendConfig):
     Args:
         dsn: a libpq connection string: a URL or `key=value` pairs.
         pool_min, pool_max: the smallest and the largest number of connections in the pool.
-        schema: the schema of the tables; it is created if it does not exist. None is the first one
-            of the role's search path.
+        schema: the schema of the tables; it is created if it does not exist. None is the first
+            schema of the role's search path.
         prepare: whether statements are prepared; False for PgBouncer in transaction mode.
         timeout: the longest time that a call takes, in s.
         migration_timeout: the longest time for changing the schema, in s.
         search: as in `SQLiteConfig`.
-        pool: the application's pool of connections, which stays open; None for one of the store's.
+        pool: the application's pool of connections, which stays open; None for a pool of the store.
     """
 
     storage: ClassVar[str] = "postgres"

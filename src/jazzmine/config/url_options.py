@@ -1,4 +1,4 @@
-"""The options of a store that stand in its URL: `postgresql://…?schema=agents&pool_max=5`."""
+"""The options in the URL of a store: `postgresql://…?schema=agents&pool_max=5`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 def split_options(url: str, defaults: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
     """Return a URL without a back end's options, and the values of these.
 
-    What is not one of them stays in the URL, where the driver finds it, or the path of a file.
+    Everything else stays in the URL, for the driver or as part of a file's path.
 
     Args:
         defaults: the options that may be in the URL, with their defaults.

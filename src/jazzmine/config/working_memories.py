@@ -24,11 +24,11 @@ class MemoryOptions(BackendConfig):
     """The options of every working memory, in s.
 
     Args:
-        ttl_seconds: how long a working memory is kept after it was saved last.
-        lock_timeout: how long a call waits for a `locked` block.
-        lease_seconds: how long the lock of a block that was killed delays others.
+        ttl_seconds: the time that a working memory is kept after its last save.
+        lock_timeout: the longest wait for a `locked` block.
+        lease_seconds: the longest delay by the lock of a killed block.
         strict: whether a transition that does not apply raises.
-        timeout: how long a call may take.
+        timeout: the longest time of a call.
     """
 
     ttl_seconds: float = 3600.0
@@ -71,12 +71,12 @@ class RedisConfig(MemoryOptions):
 
 @dataclass(frozen=True)
 class PostgresMemoryConfig(MemoryOptions, PostgresConfig):
-    """The configuration of a working memory in PostgreSQL; see the classes that it inherits."""
+    """The configuration of a working memory in PostgreSQL; see its base classes."""
 
 
 @dataclass(frozen=True)
 class SQLiteMemoryConfig(MemoryOptions, SQLiteConfig):
-    """The configuration of a working memory in SQLite; see the classes that it inherits."""
+    """The configuration of a working memory in SQLite; see its base classes."""
 
 
 def _require_redis_url(url: str) -> None:

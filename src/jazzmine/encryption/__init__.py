@@ -1,4 +1,4 @@
-"""Encryption at rest: the keys, which values are encrypted with them, and how."""
+"""Encryption at rest: the keys, the encrypted fields, and the codecs."""
 
 from jazzmine.encryption.keyring import Keyring, keyring_of
 

@@ -1,6 +1,6 @@
-"""Which fields of which record are encrypted: the words and the data of people and of tools.
+"""The encrypted fields of each record: the words and the data of people and of tools.
 
-What stays readable is what stores sort, page, sum up, join and erase by: ids, times, roles, flags,
+Readable are the fields that stores sort, page, sum up, join and erase by: ids, times, roles, flags,
 counts and costs, and the names of models, tools, flows and agents. Each field of each record is
 named here once.
 """

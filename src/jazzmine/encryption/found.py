@@ -1,4 +1,4 @@
-"""What is found about the keys of stored values."""
+"""The keys of stored values."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["KeysFound"]
 
 
 class KeysFound(NamedTuple):
-    """By which keys some values were encrypted when they were read.
+    """The keys of some values when they were read.
 
     Attributes:
-        kind: what they are, such as "messages".
-        counts: how many there are by the id of their key; None is those that are plain.
-        refused: why values were not encrypted anew, or do not open, an error's text for each.
+        kind: the kind of the values, such as "messages".
+        counts: the number of values by the id of their key; None counts plain values.
+        refused: a text for each value that was not encrypted anew, or does not open.
     """
 
     kind: str

@@ -16,7 +16,7 @@ from jazzmine.records.item_rows import ItemChange, ItemRow, ItemVersion, path_te
 
 __all__ = ["ItemCodec", "value_of"]
 
-# What encrypted bytes begin with, before `ID:`.
+# The beginning of encrypted bytes, before `ID:`.
 _HEAD = b"jazzmine:sealed:"
 
 _NONCE_BYTES = 12
@@ -25,12 +25,12 @@ _NONCE_BYTES = 12
 class ItemCodec:
     """Encrypts and decrypts items with the keys of a store.
 
-    The value is encrypted together with the nonce of the data, so that data of another version of
-    the item, or none, is not taken for it. A vector is encrypted by itself.
+    The value is encrypted together with the nonce of the data, so that it does not open beside the
+    data of another version of the item. A vector is encrypted by itself.
 
     Args:
         keyring: the keys.
-        accepts_plain: whether what is not encrypted is read as it is.
+        accepts_plain: whether plain values are read, too.
     """
 
     def __init__(self, keyring: Keyring, accepts_plain: bool) -> None:
@@ -38,7 +38,7 @@ class ItemCodec:
         self._accepts_plain = accepts_plain
 
     def encrypted(self, change: ItemChange) -> ItemChange:
-        """Return a change whose value, data and vector are encrypted."""
+        """Return a change with its value, data and vector encrypted."""
         if change.item is None:
             return change
         value, data = self._encrypted_value(change.path, change.item.value, change.item.data)
@@ -49,11 +49,11 @@ class ItemCodec:
         return replace(change, item=item, vector=vector)
 
     def decrypted(self, rows: Sequence[ItemRow], reads: str = "items") -> list[ItemRow]:
-        """Return rows with what was encrypted.
+        """Return decrypted rows.
 
         Args:
             rows: as the back end returned them.
-            reads: what of the items was read, as in `ItemQuery`.
+            reads: the columns of the rows, as in `ItemQuery`.
 
         Raises:
             DecryptionError: a value does not open, or is not encrypted.
@@ -70,7 +70,7 @@ class ItemCodec:
         return None if text is None else text.partition(":")[0]
 
     def vector_key_id(self, row: ItemRow) -> str | None:
-        """Do the same for a row with a vector."""
+        """Return the id of the key of the vector of a row; None if it is plain."""
         parts = _parts(row[2])
         return None if parts is None else parts[0]
 

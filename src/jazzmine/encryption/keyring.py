@@ -87,20 +87,20 @@ class Keyring:
 
         Args:
             plain: the value.
-            context: what it belongs to; with another context, `decrypt` raises.
+            context: identifies its place; with another context, `decrypt` raises.
         """
         nonce = os.urandom(_NONCE_BYTES)
         ciphertext: bytes = self._ciphers[self._first].encrypt(nonce, plain, context)
         return nonce + ciphertext
 
     def decrypt(self, key_id: str, ciphertext: bytes, context: bytes, name: str) -> bytes:
-        """Return the value that `encrypt` was given.
+        """Decrypt a result of `encrypt`.
 
         Args:
             key_id: the key that it was encrypted with.
-            ciphertext: what `encrypt` returned.
-            context: as it was given to `encrypt`.
-            name: what it is, for the text of an error.
+            ciphertext: the result of `encrypt`.
+            context: the context of `encrypt`.
+            name: the name of the value, for the text of an error.
 
         Raises:
             DecryptionError: the key is not in the keyring, or the value was changed or moved.
@@ -123,15 +123,15 @@ class Keyring:
             ) from None
         return plain
 
-    # As text, for what is stored as JSON
+    # As text, for values in JSON
 
     def encrypt_text(self, plain: bytes, context: bytes) -> str:
-        """Return `ID:BASE64` of what `encrypt` returns."""
+        """Encrypt a value, and return it as `ID:BASE64`."""
         encoded = b2a_base64(self.encrypt(plain, context), newline=False)
         return f"{self._first}:{encoded.decode()}"
 
     def decrypt_text(self, encrypted: str, context: bytes, name: str) -> bytes:
-        """Return the value that `encrypt_text` was given; raise as `decrypt`."""
+        """Decrypt a result of `encrypt_text`; raise as `decrypt`."""
         key_id, _, text = encrypted.partition(":")
         encoded = text.encode()
         try:
@@ -148,7 +148,7 @@ def keyring_of(encryption: Keyring | str | None) -> Keyring | None:
     """Return the keyring of the option `encryption`, or of the environment; None without keys.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: it is not a keyring.
         ImportError: `cryptography` is not installed.
     """
     if isinstance(encryption, Keyring):
@@ -168,12 +168,12 @@ def keyring_of(encryption: Keyring | str | None) -> Keyring | None:
 
 
 def context(kind: str, field: str, owner: str, name: str) -> bytes:
-    """Return what an encrypted value is bound to; no two values have the same.
+    """Return the context that an encrypted value is bound to; no two values have the same.
 
     Args:
-        kind, field: what of which kind of record it is.
-        owner: the conversation, or the place, of the record.
-        name: what tells it from others there.
+        kind, field: the kind of the record, and its field.
+        owner: the conversation, or the namespace, of the record.
+        name: identifies the record there.
     """
     return _beginning(kind, field, owner) + name.encode(errors="surrogatepass")
 

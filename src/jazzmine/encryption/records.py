@@ -1,16 +1,15 @@
-"""Encrypt the records of a message store before they become JSON, and decrypt what was read.
+"""Encrypt the records of a message store before they become JSON, and decrypt stored ones.
 
 All encrypted fields of a record are one JSON text, which is encrypted as one value and is stored
-in the record's `metadata`. So a record is encrypted or plain as a whole, and which of its fields
-are empty, or how many keys its metadata has, does not show.
+in the record's `metadata`. So a record is encrypted or plain as a whole, and does not show its
+empty fields or the number of keys of its metadata.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError, create_model
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from jazzmine.encryption.fields import ENCRYPTED, PARTS
 from jazzmine.encryption.keyring import Keyring, context, require_accepted
@@ -31,7 +30,7 @@ _NAMES: dict[type[Record], str] = {
     TurnTrace: "trace",
 }
 
-# What is stored in the trace of a failed turn.
+# The stored `errors` of a failed turn.
 _SOME_ERRORS = [""]
 
 
@@ -48,7 +47,7 @@ class RecordCodec:
         self._accepts_plain = accepts_plain
 
     def encrypted(self, snapshot: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
-        """Return a record whose encrypted fields are empty, with their values in its metadata."""
+        """Return a record with its encrypted values in its metadata, and empty fields."""
         record = snapshot.record
         record_id: str = getattr(record, "id")  # noqa: B009
         bound_to = context(_NAMES[type(record)], "fields", _owner(record), record_id)
@@ -60,9 +59,9 @@ class RecordCodec:
 
         Args:
             record: as it is stored.
-            record_id: with which it was found.
-            conversation_id: the conversation that was asked for; a record that was moved there from
-                another one does not open. None takes what the record says.
+            record_id: the id with which it was found.
+            conversation_id: the conversation that was asked for; a record of another conversation
+                does not open. None takes the record's own.
 
         Raises:
             DecryptionError: it does not open, or is not encrypted.
@@ -78,10 +77,10 @@ class RecordCodec:
         plain = self.keyring.decrypt_text(text, bound_to, name)
         vars(record)["metadata"] = {}
         try:
-            values = _values_type(kind).__pydantic_validator__.validate_json(plain)
-        except ValidationError:
+            is_whole = _uncover(record, from_json(plain))
+        except ValueError:
             raise DecryptionError(f"{name} has encrypted fields that cannot be read") from None
-        if len(metadata) > 1 or not _uncover(record, values):
+        if len(metadata) > 1 or not is_whole:
             raise DecryptionError(
                 f"{name} was changed: values that are not encrypted are beside its encrypted ones"
             )
@@ -93,10 +92,10 @@ class RecordCodec:
 
 
 def require_readable(where: TraceFilter) -> None:
-    """Raise unless a filter names readable fields alone.
+    """Raise if a filter names an encrypted field: nothing can be found by it.
 
     Raises:
-        ConfigurationError: it names an encrypted one, by which nothing can be found.
+        ConfigurationError: it names one.
     """
     for kind, wanted in ((ToolTrace, where.tool), (LLMCallRecord, where.llm_call)):
         hidden = sorted(set(wanted or ()) & {*ENCRYPTED[kind], *PARTS.get(kind, ())})
@@ -126,7 +125,7 @@ def _values(record: Record) -> dict[str, Any]:
 
 
 def _covered(record: AnyRecord, more: dict[str, Any]) -> AnyRecord:
-    """Return a copy of a record with what is stored in place of its encrypted fields."""
+    """Return a copy of a record with the stored values in place of its encrypted fields."""
     covered = {**ENCRYPTED[type(record)], **more}
     for name in PARTS.get(type(record), ()):
         covered[name] = [_covered(part, {}) for part in getattr(record, name)]
@@ -135,48 +134,34 @@ def _covered(record: AnyRecord, more: dict[str, Any]) -> AnyRecord:
     return record.model_copy(update=covered)
 
 
-_VALUES_TYPES: dict[type[Record], type[BaseModel]] = {}
-
-
-def _values_type(kind: type[Record]) -> type[BaseModel]:
-    """Return the class of the values of the encrypted fields of a record, each of them optional."""
-    created = _VALUES_TYPES.get(kind)
-    if created is None:
-        fields: dict[str, Any] = {
-            name: (kind.model_fields[name].annotation, None) for name in ENCRYPTED[kind]
-        }
-        for name, part in PARTS.get(kind, {}).items():
-            of_parts: Any = _values_type(part)
-            fields[name] = (list[of_parts] | None, None)
-        created = _VALUES_TYPES[kind] = create_model(f"Encrypted{kind.__name__}", **fields)
-    return created
-
-
-def _uncover(record: Record, values: BaseModel) -> bool:
+def _uncover(record: Record, values: Any) -> bool:
     """Set the encrypted fields of a record, and those of the records in it.
 
     Returns:
         Whether nothing was stored in place of encrypted fields that does not belong there.
+
+    Raises:
+        ValueError: a value is none of its field's.
     """
-    kind, fields, own = type(record), vars(record), vars(values)
-    given = values.__pydantic_fields_set__
-    if kind is TurnTrace and "errors" in given:
-        if fields["errors"] != _SOME_ERRORS:
+    kind, empties = type(record), ENCRYPTED[type(record)]
+    if not isinstance(values, dict):
+        raise ValueError("it is not an object")
+    if kind is TurnTrace and "errors" in values:
+        if vars(record)["errors"] != _SOME_ERRORS:
             return False
-        fields["errors"] = []
-    for name, empty in ENCRYPTED[kind].items():
-        if fields[name] != empty:
+        vars(record)["errors"] = []
+    for name in empties.keys() & record.__pydantic_fields_set__:  # the others have their default
+        if vars(record)[name] != empties[name]:
             return False
-    parts_of = PARTS.get(kind, {})
-    for name in given:
-        if name not in parts_of:
-            fields[name] = own[name]
-    for name in parts_of:
-        parts = own[name]
-        if parts is None:
-            parts = [_values_type(type(part)).model_construct() for part in fields[name]]
-        if len(parts) != len(fields[name]):
-            return False
-        if not all(_uncover(part, value) for part, value in zip(fields[name], parts, strict=True)):
+    for name, value in values.items():
+        if name in empties:
+            if type(value) is str and type(empties[name]) is str:
+                vars(record)[name] = value  # any text is one of such a field
+            else:
+                record.__pydantic_validator__.validate_assignment(record, name, value)
+    for name in PARTS.get(kind, ()):
+        parts = vars(record)[name]
+        given = values.get(name) or [{}] * len(parts)
+        if len(given) != len(parts) or not all(map(_uncover, parts, given)):
             return False
     return True

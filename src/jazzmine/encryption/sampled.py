@@ -1,4 +1,4 @@
-"""Refuse a key that is another one than the key with its id that has encrypted a store."""
+"""Refuse a wrong key under a known id."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jazzmine.errors import ConfigurationError, DecryptionError
 
 __all__ = ["SAMPLED", "require_right_keys"]
 
-#: How many records of a kind are looked at.
+#: The number of records of a kind that are decrypted.
 SAMPLED = 20
 
 
@@ -22,7 +22,7 @@ def require_right_keys(
     key_id: Callable[[Any], str | None],
     read: Callable[[Any], object],
 ) -> None:
-    """Raise unless each key opens at least one of the rows that a key with its id has encrypted.
+    """Raise unless each key opens at least one of the rows under its id.
 
     Args:
         keyring: the keys.

@@ -8,9 +8,9 @@ from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["PLAIN", "StateForm"]
+__all__ = ["StateForm"]
 
-# Versions that cannot open it refuse this number, and leave the state as it is.
+# Versions without encryption refuse this number, and leave the state as it is.
 _SEALED_FORMAT = 2
 
 _HEAD = b'{"format":%d,"%b":"' % (_SEALED_FORMAT, ENCRYPTED_KEY.encode())
@@ -20,21 +20,18 @@ _END = b'"}'
 class StateForm:
     """Writes working memories, and reads them.
 
-    An encrypted one is bound to its conversation and to the user that is kept beside it.
+    An encrypted state is bound to its conversation and to the user that is kept beside it.
 
     Args:
-        keyring: what they are encrypted with; None stores them as JSON.
-        accepts_plain: whether one that is not encrypted is read in spite of the keys.
+        keyring: the keys; None stores the states as JSON.
+        accepts_plain: whether plain states are read in spite of the keys.
     """
 
     def __init__(self, keyring: Keyring | None, accepts_plain: bool = False) -> None:
         self.keyring = keyring
+        #: The number of the format, which is kept beside the state.
+        self.format: int = FORMAT if keyring is None else _SEALED_FORMAT
         self._accepts_plain = accepts_plain
-
-    @property
-    def format(self) -> int:
-        """The number of the format, which is kept beside what is written."""
-        return FORMAT if self.keyring is None else _SEALED_FORMAT
 
     def written(self, memory: WorkingMemory) -> bytes:
         """Return a working memory as it is stored."""
@@ -49,9 +46,9 @@ class StateForm:
         """Return the working memory that was stored.
 
         Args:
-            data: what is stored.
-            conversation_id: where.
-            user_id: what is kept beside it.
+            data: the stored state.
+            conversation_id: its conversation.
+            user_id: the user that is kept beside it.
             kind: the class of the result.
 
         Raises:
@@ -62,13 +59,13 @@ class StateForm:
         return from_json(self._opened(data, conversation_id, user_id), kind)
 
     def rekeyed(self, data: bytes, conversation_id: str, user_id: str) -> bytes:
-        """Return what is stored, encrypted with the first key; raise as `read`."""
+        """Return the stored state, encrypted with the first key; raise as `read`."""
         assert self.keyring is not None
         opened = self._opened(data, conversation_id, user_id)
         return _encrypted(self.keyring, opened, conversation_id, user_id)
 
     def key_id(self, data: bytes) -> str | None:
-        """Return the id of the key that something is encrypted with; None if it is plain."""
+        """Return the id of the key of a stored state; None if it is plain."""
         text = _encrypted_text(data)
         return None if text is None else text.partition(":")[0]
 
@@ -85,10 +82,6 @@ class StateForm:
             require_accepted(self._accepts_plain, name)
             return data
         return self.keyring.decrypt_text(text, _context(conversation_id, user_id), name)
-
-
-#: Stores JSON.
-PLAIN = StateForm(None)
 
 
 def _encrypted(keyring: Keyring, data: bytes, conversation_id: str, user_id: str) -> bytes:

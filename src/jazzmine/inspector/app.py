@@ -119,25 +119,23 @@ async def serve(
     messages: BackendConfig,
     memory: BackendConfig | None,
     *,
+    listening: socket.socket,
     host: str,
-    port: int,
     names: Sequence[str],
     ready: Callable[[str], None],
 ) -> None:
     """Serve the pages until the program is interrupted.
 
     Args:
-        host: the address or name to listen on.
-        port: the port, or 0 for a free one.
+        listening: the socket.
+        host: the address or name that it listens on.
         names: further accepted names in the `Host` header.
         ready: called with the address of the first page, once the stores are open.
 
     Raises:
-        OSError: the port is in use, or the address is not one of this machine.
         StoreUnavailableError: a store cannot be reached.
     """
     async with AsyncExitStack() as stack:
-        listening = stack.enter_context(listen(host, port))
         store: MessageStore = new_message_store(messages)
         await stack.enter_async_context(await store.open())
         known: WorkingMemoryStore | None = None

@@ -316,7 +316,7 @@ class Pages:
     async def usage(self, request: Request) -> Response:
         """Show what the turns that match the filters took, as charts."""
         if not request.query_params:
-            return RedirectResponse(f"/usage?{urlencode({'since': days_ago(DAYS)})}", 303)
+            return RedirectResponse(f"./usage?{urlencode({'since': days_ago(DAYS)})}", 303)
         fields = TurnFilter.of(request.query_params)
         where = fields.where()
         days, *groups = await asyncio.gather(

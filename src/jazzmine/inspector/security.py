@@ -142,9 +142,9 @@ class _Guard:
         return await self._refuse(request)
 
     def _enter(self, request: Request) -> Response:
-        # The address without the token, so that it is not in bookmarks and shared views. The path
-        # begins with one slash: two would name another host.
-        path = "/" + quote(request.url.path.lstrip("/\\"))
+        # The address without the token, so that it is not in bookmarks and shared views. It is
+        # relative, as the links of the pages are.
+        path = "./" + quote(request.url.path.rpartition("/")[2])
         rest = [(name, value) for name, value in parse_qsl(request.url.query) if name != "token"]
         response = RedirectResponse(f"{path}?{urlencode(rest)}" if rest else path, 303)
         self._access.set_cookie(response)

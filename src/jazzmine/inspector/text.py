@@ -146,7 +146,8 @@ def address(path: str, **parameters: object) -> str:
 def with_parameters(path: str, parameters: Mapping[str, object]) -> str:
     """Return a path with those parameters that have a value."""
     given = {name: value for name, value in parameters.items() if value not in (None, "", False)}
-    return f"{path}?{urlencode(given)}" if given else path
+    # Relative, so that a proxy may serve the pages below a path.
+    return f".{path}?{urlencode(given)}" if given else f".{path}"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

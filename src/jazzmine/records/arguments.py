@@ -35,7 +35,7 @@ _MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
 
 
 def require_id(name: str, value: object) -> str:
-    """Check an id, and return it as a `str`, even if it is of a subclass.
+    """Check an id, and return it as a plain `str`.
 
     Raises:
         TypeError: it is not a string.
@@ -51,7 +51,7 @@ def require_ids(name: str, values: Iterable[object]) -> list[str]:
     """Check several ids, and return them.
 
     Raises:
-        TypeError: they are one string, or one of them is none.
+        TypeError: it is one string, or an element is not a string.
         ValidationError: as in `require_id`.
     """
     if isinstance(values, str):
@@ -60,7 +60,7 @@ def require_ids(name: str, values: Iterable[object]) -> list[str]:
 
 
 def require_text(name: str, value: object) -> str:
-    """Check a text, and return it as a `str`, even if it is of a subclass.
+    """Check a text, and return it as a plain `str`.
 
     Raises:
         TypeError: it is not a string.
@@ -77,10 +77,10 @@ def require_text(name: str, value: object) -> str:
 
 
 def require_texts(name: str, value: object) -> list[str]:
-    """Do the same with each of several texts.
+    """Check several texts, and return them as plain `str`.
 
     Raises:
-        TypeError: it is one text, or no list of texts.
+        TypeError: it is not a list of texts.
         ValidationError: UTF-8 cannot encode one of them.
     """
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
@@ -94,7 +94,7 @@ def _refused(name: str, value: str, kind: str, context: dict[str, int]) -> Valid
 
 
 def require_metadata(name: str, value: object) -> dict[str, Any]:
-    """Check some keys and values of a record's `metadata`, and return a copy; None is none.
+    """Check keys and values of a record's `metadata`, and return a copy; {} for None.
 
     Raises:
         TypeError: it is not a mapping.
@@ -122,7 +122,7 @@ def require_namespace(name: str, value: object, least: int = 1) -> tuple[str, ..
 
     Raises:
         TypeError: it is not a tuple or list of strings.
-        ValidationError: it has too few or too many parts, or one of them is no id.
+        ValidationError: it has too few or too many parts, or a part is not an id.
     """
     if not isinstance(value, (tuple, list)):
         raise TypeError(f"{name} must be a tuple of str, not {type(value).__name__}")
@@ -139,10 +139,10 @@ def require_namespace(name: str, value: object, least: int = 1) -> tuple[str, ..
 
 
 def require_order(value: object) -> Order:
-    """Check that items can be listed in an order, and return it.
+    """Check an order of a list of items, and return it.
 
     Raises:
-        ValueError: they cannot.
+        ValueError: there is no such order.
     """
     if value == "key" or value == "updated":
         return value
@@ -153,7 +153,7 @@ def require_revision(value: object) -> int | AnyMessage | None:
     """Check an expected revision, and return it.
 
     Raises:
-        TypeError: it is no integer, None or `ANY`.
+        TypeError: it is not an integer, None or `ANY`.
     """
     if value is None or value is ANY:
         return value
@@ -188,11 +188,11 @@ def require_time(name: str, value: object) -> int:
 
 
 def require_roles(value: Iterable[MessageRole | str] | None) -> tuple[str, ...]:
-    """Check some roles, and return their values, each once; None is none.
+    """Check roles, and return their values, each once; () for None.
 
     Raises:
-        TypeError: they are one role.
-        ValueError: one of them is no role.
+        TypeError: it is a single role.
+        ValueError: an element is not a role.
     """
     if isinstance(value, str | MessageRole):
         raise TypeError("roles must be a list of roles, such as ['user'], not one role")
@@ -203,7 +203,7 @@ def require_message_order(value: object) -> MessageOrder:
     """Check an order of a conversation's messages, and return it.
 
     Raises:
-        ValueError: they have no such order.
+        ValueError: there is no such order.
     """
     if value == "oldest" or value == "newest":
         return value
@@ -214,7 +214,7 @@ def require_search_order(value: object) -> SearchOrder:
     """Check an order of found messages, and return it.
 
     Raises:
-        ValueError: they have no such order.
+        ValueError: there is no such order.
     """
     if value == "relevance" or value == "newest":
         return value
@@ -222,10 +222,10 @@ def require_search_order(value: object) -> SearchOrder:
 
 
 def require_usage_key(value: object) -> UsageKey:
-    """Check that usage can be grouped by a value, and return the value.
+    """Check a key of the groups of usage, and return it.
 
     Raises:
-        ValueError: usage cannot be grouped by it.
+        ValueError: there is no such key.
     """
     for key in USAGE_KEYS:
         if value == key:

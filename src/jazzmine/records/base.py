@@ -27,8 +27,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 # The kinds of records of a message store, in the order in which they depend on each other.
 RecordKind: TypeAlias = Literal["conversations", "messages", "traces"]
 
-# Which flagged messages a listing shows beside all others; "calls" are those of an assistant or a
-# colleague.
+# The flagged messages in a list beside all others; "calls" are the flagged messages of an assistant
+# or a colleague.
 FlaggedShown: TypeAlias = Literal["none", "calls", "all"]
 
 
@@ -42,7 +42,7 @@ class Record(BaseModel):
     # Fields whose default is only for new records: stored data without them is refused.
     always_stored: ClassVar[frozenset[str]] = frozenset()
 
-    # Fields that hold a moment in ms since 1970.
+    # Fields with a time in ms since 1970.
     moments: ClassVar[tuple[str, ...]] = ()
 
     # An instance that is passed to a field is validated again, and so copied.
@@ -66,11 +66,11 @@ class Record(BaseModel):
                 if name in data and 0 < getattr(self, name) < _FIRST_MS:
                     _warn_of_seconds(type(self).__name__, name)
 
-        # What is read from a store is validated without this method, as by pydantic's own.
+        # Stored data are validated without this method.
         __init__.__pydantic_base_init__ = True
 
 
-# 1990 in ms: an earlier moment of a new record is likely to be in seconds.
+# 1990 in ms: an earlier time in a new record is probably in seconds.
 _FIRST_MS = 631_152_000_000
 
 
@@ -96,7 +96,7 @@ def json_of(
     """Return a value as JSON, as pydantic's serializer of its type writes it.
 
     Raises:
-        KeyboardInterrupt: it was interrupted, which pydantic reports as an error of the value.
+        KeyboardInterrupt: Ctrl-C, which pydantic reports as an error of the value.
     """
     try:
         return serializer.to_json(value, exclude_defaults=exclude_defaults)
@@ -108,7 +108,7 @@ def json_of(
 
 @dataclass(frozen=True)
 class Snapshot(Generic[AnyRecord]):
-    """A validated copy of a record, which only the store refers to, and its JSON."""
+    """A validated copy of a record, and its JSON; no other code refers to the copy."""
 
     record: AnyRecord
 

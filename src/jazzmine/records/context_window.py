@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from jazzmine.records.arguments import require_count
 from jazzmine.records.messages import Message, MessageRole
@@ -19,6 +19,8 @@ __all__ = [
 
 # The roles of messages that call tools.
 CALLERS = frozenset({MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT})
+
+_TOOL = MessageRole.TOOL  # looking up a member of an enumeration takes long
 
 # What a message costs beside its text, by the estimate.
 LEAST_TOKENS = 4
@@ -77,10 +79,9 @@ class ContextWindow:
         self._count = count_tokens
         self._least = least
         self._is_even = is_even
-        self._added = 0
-        # With the numbers in which they were added.
-        self._taken: list[tuple[int, Message]] = []
-        self._answers: list[tuple[int, Message]] = []  # whose call was not met yet
+        self._added: list[Message] = []
+        self._taken: list[int] = []  # the numbers of those of them that the window has
+        self._answers: list[int] = []  # whose call was not met yet
         self._in_a_row = 0  # of answers, flagged messages aside
 
     @property
@@ -97,49 +98,61 @@ class ContextWindow:
     @property
     def is_waiting(self) -> bool:
         """Whether an answer was added whose call may be flagged."""
-        return any(_call_of(answer) is None for _, answer in self._answers)
+        return any(_call_of(self._added[number]) is None for number in self._answers)
 
-    def add(self, messages: Iterable[Message]) -> None:
+    def add(self, messages: Sequence[Message]) -> None:
         """Take the next older messages; of the flagged ones, only those of `CALLERS` are given."""
+        if self._is_even and not self._answers and _are_plain(messages):
+            fitting = range(len(self._added), len(self._added) + min(len(messages), self._left))
+            self._added += messages
+            self._in_a_row = 0
+            self._left -= len(fitting)
+            self._taken += fitting
+            self.is_full = not self._left
+            return
         for message in messages:
             if self.is_full:
                 return
-            self._added += 1
-            if message.role is MessageRole.TOOL:
+            number = len(self._added)
+            self._added.append(message)
+            if message.role is _TOOL:
                 self._in_a_row += 1
                 self.is_full = self._in_a_row > MOST_ANSWERS
-                self._answers.append((self._added, message))
+                self._answers.append(number)
                 continue
-            answers = self._answers_to(message) if message.role in CALLERS else []
+            group: list[int] | None = [number]
+            if (self._answers or message.metadata) and message.role in CALLERS:
+                group = self._with_answers(number)
             if not message.is_flagged:
                 self._in_a_row = 0
-                if answers is not None:
-                    self._take([(self._added, message), *answers])
+                if group is not None:
+                    self._take(group)
 
     def messages(self) -> list[Message]:
         """Return the messages of the window, oldest first, after the last one was added."""
-        newest_first = sorted(self._taken, key=lambda numbered: numbered[0])
-        return [message for _, message in reversed(newest_first)]
+        return [self._added[number] for number in sorted(self._taken, reverse=True)]
 
-    def _answers_to(self, call: Message) -> list[tuple[int, Message]] | None:
-        """Take a call's answers from those that wait; None if one of them is gone."""
+    def _with_answers(self, number: int) -> list[int] | None:
+        """Return a call and its answers, which wait no more; None if one of them is gone."""
+        call = self._added[number]
         ids = set() if call.is_flagged else _ids_of_calls(call)
-        waiting, unnamed, named = [], [], {}
-        for number, answer in self._answers:
-            name = _call_of(answer)
+        waiting, unnamed, named = list[int](), list[int](), dict[str, int]()
+        for answer in self._answers:
+            name = _call_of(self._added[answer])
             if name is None:
-                unnamed.append((number, answer))
+                unnamed.append(answer)
             elif name in ids:
-                named[name] = (number, answer)  # the oldest one; ids may come again
+                named[name] = answer  # the oldest one; ids may come again
             else:
-                waiting.append((number, answer))
+                waiting.append(answer)
         self._answers = waiting
-        return [*named.values(), *unnamed] if len(ids) <= len(named) + len(unnamed) else None
+        is_whole = len(ids) <= len(named) + len(unnamed)
+        return [number, *named.values(), *unnamed] if is_whole else None
 
-    def _take(self, group: list[tuple[int, Message]]) -> None:
+    def _take(self, group: list[int]) -> None:
         tokens = 0
-        for _, message in group:
-            cost = self._count(message)
+        for number in group:
+            cost = self._count(self._added[number])
             if type(cost) is not int or cost < 0:
                 cost = require_count("count_tokens(message)", cost)
             tokens += cost
@@ -149,6 +162,14 @@ class ContextWindow:
         self._left -= tokens
         self._taken += group
         self.is_full = self._left < self._least
+
+
+def _are_plain(messages: Iterable[Message]) -> bool:
+    """Return whether no message is flagged, has a call, or is an answer: each counts for itself."""
+    for message in messages:
+        if message.role is _TOOL or message.metadata or message.is_flagged:
+            return False
+    return True
 
 
 def _call_of(answer: Message) -> str | None:
@@ -166,6 +187,6 @@ def _ids_of_calls(message: Message) -> set[str]:
 def split_at_answer(messages: list[Message]) -> tuple[list[Message], list[Message]]:
     """Return the messages before the first answer whose call may be flagged, and the others."""
     for number, message in enumerate(messages):
-        if message.role is MessageRole.TOOL and _call_of(message) is None:
+        if message.role is _TOOL and _call_of(message) is None:
             return messages[:number], messages[number:]
     return messages, []

@@ -1,4 +1,4 @@
-"""What a conversation as a log consists of: what an append stores, and the ids of a copy."""
+"""A conversation as a log: the messages that an append stores, and the ids of a copy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ AnyRecord = TypeVar("AnyRecord", Message, TurnTrace)
 
 
 class DeletedCounts(NamedTuple):
-    """How many records of each kind one step of an erasure deleted."""
+    """The numbers of records that one step of an erasure deleted."""
 
     conversations: int = 0
     messages: int = 0
@@ -47,13 +47,13 @@ class DeletedCounts(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """What an append found that wrote nothing.
+    """The state that made a back end refuse an append; nothing was written.
 
     Attributes:
         is_known: whether the conversation is stored.
         newest_id: the id of its newest message, flagged or not; None if it has none.
-        stored: the rows of those of the given ids that are stored, in whatever conversation.
-        replaced: whether `replace_after` is a message of the conversation, or none was given.
+        stored: the rows of the stored messages with the given ids, of any conversation.
+        replaced: whether `replace_after` is a message of the conversation, or was not given.
     """
 
     is_known: bool
@@ -65,11 +65,11 @@ class Refusal(NamedTuple):
 def require_one_conversation(
     conversation_id: str, messages: Sequence[Snapshot[Message]], trace: Snapshot[TurnTrace] | None
 ) -> None:
-    """Check what an append is given.
+    """Check the arguments of an append.
 
     Raises:
-        ValueError: a message is of another conversation, two messages have one id, or the trace is
-            of none of them.
+        ValueError: a message is of another conversation, two messages have one id, or the trace
+            belongs to none of them.
     """
     ids: set[str] = set()
     for message in messages:
@@ -86,7 +86,7 @@ def require_one_conversation(
         return
     if trace.record.message_id not in ids:
         raise ValueError(
-            f"the trace is of message {trace.record.message_id!r}, which is none of the messages"
+            f"the trace belongs to message {trace.record.message_id!r}, which is not appended"
         )
     if trace.record.conversation_id != conversation_id:
         raise ValueError(
@@ -115,7 +115,7 @@ def distinct(messages: Iterable[Snapshot[Message]]) -> list[Snapshot[Message]]:
 
 
 def in_order(messages: Sequence[Snapshot[Message]]) -> list[Snapshot[Message]]:
-    """Return messages whose timestamps ascend: an earlier one is raised to that before it."""
+    """Return messages with ascending timestamps: earlier ones are raised."""
     ordered: list[Snapshot[Message]] = []
     latest = messages[0].record.timestamp
     for message in messages:
@@ -139,7 +139,7 @@ def messages_stored_before(
     expected_last: str | AnyMessage | None,
     replace_after: str | Nothing | None,
 ) -> list[Message]:
-    """Return what an append has stored that a back end refused, because it was done before.
+    """Return the stored messages of a refused append that was done before.
 
     Args:
         messages: at least one, each id once.
@@ -152,7 +152,7 @@ def messages_stored_before(
     Raises:
         IntegrityError: the conversation is not stored, an id is stored with another content, or
             some ids are stored and others are not.
-        ConflictError: another message than the expected one is the newest, whatever is stored.
+        ConflictError: another message than the expected one is the newest.
         NotFoundError: `replace_after` is no message of the conversation.
     """
     if not refusal.is_known:
@@ -176,8 +176,7 @@ def _same_content(stored: Message, given: Message) -> bool:
 
 
 def _content(message: Message) -> str:
-    # As JSON, in which true and 1 differ; a back end may return an object's keys in another order,
-    # and a default for a value that is equal to it (0.0 for -0.0).
+    # In JSON true and 1 differ. A back end may return keys in another order, and 0.0 for -0.0.
     fields = message.model_dump(
         mode="json", exclude={"timestamp", "is_flagged"}, exclude_defaults=True
     )
@@ -195,12 +194,12 @@ def _stored_differently(message_id: str) -> IntegrityError:
     """Return the error of an append of an id that is stored with another content."""
     return IntegrityError(
         f"message {message_id!r} is stored already, with another content;"
-        " append_messages() adds new messages, update_message() changes one"
+        " append_messages() adds new messages, edit_message() changes one"
     )
 
 
 def _stored_in_part(message_ids: Iterable[str]) -> IntegrityError:
-    """Return the error of an append of which some ids are stored already and some are not."""
+    """Return the error of an append with stored and new ids."""
     return IntegrityError(
         f"only some of the messages are stored already: {', '.join(map(repr, message_ids))};"
         " repeat an append with the same messages"
@@ -223,7 +222,7 @@ def fork_salt(conversation_id: str) -> UUID:
 
 
 def merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata with other values for some keys; None removes a key."""
+    """Return metadata with changed values; None removes a key."""
     kept = {key: value for key, value in stored.items() if key not in changes}
     return {**kept, **{key: value for key, value in changes.items() if value is not None}}
 
@@ -244,7 +243,7 @@ def forked(
 
     Args:
         messages: the messages to copy.
-        traces: in the order of the copies; those of other messages are left out.
+        traces: in the order of the copies; traces of other messages are left out.
         owner: the id of the other conversation.
         salt: as in `forked_id`.
 

@@ -1,4 +1,4 @@
-"""How a stored value says that it is encrypted, for stores with and without keys."""
+"""The form of an encrypted value, for stores with and without keys."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from jazzmine.errors import DecryptionError
 
 __all__ = ["ENCRYPTED_KEY", "encrypted_text", "encrypted_without_keys"]
 
-#: The only key of the JSON object that stands in place of what is encrypted; its value is
-#: `ID:BASE64`. No application uses it in metadata or in the value of an item.
+#: The only key of the JSON object in place of an encrypted value; its value is `ID:BASE64`. No
+#: application uses it in metadata or in the value of an item.
 ENCRYPTED_KEY = "jazzmine:sealed"
 
 
 def encrypted_text(value: Any) -> str | None:
-    """Return what is encrypted in an object, or None if it is not an encrypted one."""
+    """Return the encrypted text of an object, or None if the object is not encrypted."""
     if isinstance(value, dict) and ENCRYPTED_KEY in value:
         text = value[ENCRYPTED_KEY]
         return text if isinstance(text, str) else ""
@@ -25,7 +25,7 @@ def encrypted_without_keys(name: str, encrypted: str) -> DecryptionError:
     """Return the error of an encrypted value in a store without keys.
 
     Args:
-        name: what it is.
+        name: the record, for the text of the error.
         encrypted: as `encrypted_text` returns it.
     """
     key_id = encrypted.partition(":")[0][:64]

@@ -1,4 +1,4 @@
-"""What is recorded of an error."""
+"""The recorded text of an error."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from jazzmine.records.storable import storable_text
 
 __all__ = ["text_of", "traceback_of"]
 
-# A longer chain of causes ends there.
+# The longest recorded chain of causes.
 _MAX_CAUSES = 8
 
 
 def text_of(error: object) -> str:
     """Return the class and the text of an error, with its causes and the members of its group.
 
-    A cancellation is its class alone: the text would name tasks by addresses and paths. The
+    Of a cancellation only the class is recorded: its text names tasks by addresses and paths. The
     values that pydantic refused are left out.
     """
     if not isinstance(error, BaseException):

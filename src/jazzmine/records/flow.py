@@ -24,7 +24,7 @@ class Slot(MemoryRecord):
 
     Attributes:
         name: its name, which a flow has once.
-        description: what is asked for, as text for a prompt.
+        description: the question for it, as text for a prompt.
         type: the kind of the expected value, as text for a prompt ("date", "email").
         required: whether the flow cannot go on without it.
         collected: whether it has a value.
@@ -54,14 +54,14 @@ class PendingConfirmation(MemoryRecord):
 
     Attributes:
         flow_id: the flow that asks; "" for a question asked outside of a flow.
-        action_description: what the user is asked to agree to, as text for a prompt.
+        action_description: the action, as text for a prompt.
         action_payload: the data of the action, a JSON object.
         requested_at_turn: the turn in which it was asked.
         requested_at: Unix seconds.
-        timeout_turns: in how many turns it can be answered, the one of asking included: with 3
-            the user has the two messages after the one in whose turn it was asked.
-        id: tells it from other questions of the conversation.
-        timeout_seconds: for how long it can be answered, in s; None is no limit.
+        timeout_turns: the number of turns in which it can be answered, the turn of the question
+            included: with 3 the user has two more messages.
+        id: identifies the question in the conversation.
+        timeout_seconds: the time in which it can be answered, in s; None is no limit.
     """
 
     flow_id: Text
@@ -87,7 +87,7 @@ class FlowRecord(MemoryRecord):
     Attributes:
         flow_id: the id of the flow.
         flow_name: its name, as text for a prompt.
-        flow_type: its kind: "flow", "sequentialflow", or what the application names it.
+        flow_type: its kind: "flow", "sequentialflow", or a word of the application.
         status: the value of a `FlowStatus`.
         started_at_turn: the turn in which it was started.
         ended_at_turn: the turn in which it ended.
@@ -112,7 +112,7 @@ class ActiveFlowState(MemoryRecord):
     Attributes:
         flow_id: the id of the flow.
         flow_name: its name, as text for a prompt.
-        flow_type: its kind: "flow", "sequentialflow", or what the application names it.
+        flow_type: its kind: "flow", "sequentialflow", or a word of the application.
         status: its status, which each transition derives.
         started_at_turn: the turn in which it was started; 0 is set to the current turn.
         started_at: Unix seconds.
@@ -124,7 +124,7 @@ class ActiveFlowState(MemoryRecord):
         branch_results: the result of each branch of a parallel flow; None until it is done.
         condition_expr: the condition of a conditional flow.
         condition_branch_taken: the branch that was chosen.
-        tool_call_history: the flow's tool calls without raw results, which only the turn keeps.
+        tool_call_history: the flow's tool calls without raw results; only the turn keeps these.
         slots: the slots by name.
     """
 
@@ -234,7 +234,7 @@ class ActiveFlowState(MemoryRecord):
         return started == (self.flow_id, self.started_at_turn)
 
     def replace_slots(self, slots: Iterable[Slot]) -> None:
-        """Ask for these slots from now on; those that were known keep their values."""
+        """Replace the slots; known slots keep their values."""
         known, asked = self.slots, {slot.name: slot for slot in slots}
         for name in asked.keys() & known.keys():
             kept = ("collected", "value", "collected_at_turn", "validation_error")
@@ -242,7 +242,7 @@ class ActiveFlowState(MemoryRecord):
         set_unvalidated(self, slots=asked)
 
     def drop_raw_results(self) -> None:
-        """Remove the raw results of the tool calls, which only the turn keeps."""
+        """Remove the raw results of the tool calls; only the turn keeps them."""
         if any(call.result is not None for call in self.tool_call_history):
             calls = [call.without_result() for call in self.tool_call_history]
             set_unvalidated(self, tool_call_history=calls)
@@ -268,7 +268,7 @@ class ActiveFlowState(MemoryRecord):
 
 @memory_record
 class SuspendedFlow(MemoryRecord):
-    """A flow that was set aside, and comes back when the flow above it has ended.
+    """A flow that was set aside; it comes back when the flow above it has ended.
 
     Attributes:
         flow: the flow, as it was.

@@ -1,4 +1,4 @@
-"""What was probably meant, in the error of a new record that pydantic refused."""
+"""Hints at the probable field or value, in the error of a refused record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 __all__ = ["with_hints"]
 
-# What other libraries call the fields and the roles of a message.
+# The names of a message's fields and roles in other libraries.
 _FIELDS = {"content": "original_content", "text": "original_content", "created_at": "timestamp"}
 _ROLES = {
     "human": "user",
@@ -24,7 +24,7 @@ _ROLES = {
 
 
 def with_hints(error: ValidationError, kind: type[BaseModel]) -> ValidationError:
-    """Return the error with what was probably meant, and without what only follows from others.
+    """Return the error with hints, and without errors that only follow from others.
 
     A default that depends on other fields is not made if one of these was refused.
     """

@@ -1,4 +1,4 @@
-"""What a message store gives to the hooks of its back end."""
+"""The arguments of the hooks of a message store's back end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
     "Turn",
 ]
 
-# The field of a record that holds the id which a hook is given.
+# The field of a record that an id of a hook is compared with.
 ConversationOwner: TypeAlias = Literal["user_id", "agent_id"]
 MessageOwner: TypeAlias = Literal["conversation_id", "user_id"]
 
@@ -63,7 +63,7 @@ class Fork(NamedTuple):
         conversation_id: the conversation to copy.
         until: the id of the last message that is copied; None copies all.
         copy: the new conversation.
-        salt: of which the new ids are made; the same for the same new conversation.
+        salt: the new ids are made of it; the same for the same new conversation.
     """
 
     conversation_id: str
@@ -76,11 +76,11 @@ class ConversationPage(NamedTuple):
     """A page of conversations.
 
     Attributes:
-        by: the field that has to be `owner`; None lists all conversations.
+        by: the field that must be equal to `owner`; None lists all conversations.
         owner: an id; empty if all are listed.
-        where: what `metadata` has to contain: each key with an equal JSON value (true is not 1, 1
-            is 1.0, and null is not a missing key). Often empty.
-        limit: how many at most; None is no limit.
+        where: keys and values that `metadata` must contain, with equal JSON values (true is not 1,
+            1 is 1.0, and null is not a missing key). Often empty.
+        limit: the largest number of records; None is no limit.
         after: the id of the last record of the page before, which need not match `where`; None is
             the first page.
         user_id: only this user's conversations; None adds no condition.
@@ -107,12 +107,12 @@ class NewestPage(NamedTuple):
     """A page of a conversation's messages, newest first.
 
     Attributes:
-        conversation_id: whose messages.
-        flagged: which flagged messages are in the page, too: the answers of tools must not be shown
-            without their calls.
-        limit: how many at most; at least 1.
-        after: the id of the last message of the page before, or of any other of the conversation,
-            also of one that the page would not show; None is the first page.
+        conversation_id: the conversation.
+        flagged: the flagged messages in the page, since a context must not have the answers of
+            tools without their calls.
+        limit: the largest number of messages; at least 1.
+        after: the id of any message of the conversation; the page begins after it. None is the
+            first page.
     """
 
     conversation_id: str

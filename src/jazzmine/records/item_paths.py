@@ -1,9 +1,8 @@
 """The path of an item: one text for its namespace and key, which sorts as they do.
 
 Each part of the namespace ends with U+0001, and one more U+0001 precedes the key. So a text of code
-points sorts as the tuple of the parts, and all items below a prefix have paths in one range. What
-would disturb that is escaped with U+0002: U+0000, which not every back end can store, U+0001 and
-U+0002 itself.
+points sorts as the tuple of the parts, and all items below a prefix have paths in one range. U+0000
+(not every back end can store it), U+0001 and U+0002 are escaped with U+0002.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def path_of(namespace: Iterable[str], key: str) -> str:
 
 
 def namespace_path(namespace: Iterable[str]) -> str:
-    """Return what the paths of all items in and below a namespace begin with."""
+    """Return the common beginning of the paths of all items in and below a namespace."""
     return "".join(f"{_escaped(part)}{_END}" for part in namespace)
 
 
@@ -45,7 +44,7 @@ def end_of(namespace: str) -> str:
 
 
 def after_items(namespace: str) -> str:
-    """Return the first text after all paths in a namespace, which those below it follow."""
+    """Return the first text after all paths in a namespace; the paths below it follow."""
     return f"{namespace}{_ESCAPE}"
 
 

@@ -1,4 +1,4 @@
-"""How a long-term memory and its back end speak of items: changes, queries, outcomes and rows."""
+"""Changes, queries, outcomes and rows of items, between a long-term memory and its back end."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ source_message_id, created_at, updated_at, expires_at and revision; and its vect
 
 
 class StoredItem(MemoryItem):
-    """All that is stored of an item, for programs that move it.
+    """A stored item with its vector, for programs that move it.
 
     Attributes:
-        vector: what it is found by beside its words.
+        vector: the vector for searches; None without one.
     """
 
     always_stored: ClassVar[frozenset[str]] = frozenset({"created_at", "updated_at", "revision"})
@@ -64,10 +64,10 @@ class ItemChange:
     """A change of the item at a path.
 
     Args:
-        path: which item.
-        expected: its revision before the change, None if there must be none, or ANY.
-        item: what is stored there, or None to delete it; no other code refers to it.
-        vector: what it is found by.
+        path: the path of the item.
+        expected: its revision before the change, None if there must be no item, or ANY.
+        item: the new item, or None to delete it; no other code refers to it.
+        vector: the vector for searches.
     """
 
     path: str
@@ -87,7 +87,7 @@ class ItemChange:
 
 
 class Stored(NamedTuple):
-    """What the store has set in an item."""
+    """The values that the store has set in an item."""
 
     revision: int
     created_at: int
@@ -96,7 +96,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True)
 class ItemConflict:
-    """Why nothing was changed: an item has another revision, or None if there is none."""
+    """A refused change: the item has another revision; None if there is no item."""
 
     index: int
     revision: int | None
@@ -104,10 +104,10 @@ class ItemConflict:
 
 @dataclass(frozen=True)
 class ItemVersion:
-    """Another form of some parts of an item, which says the same.
+    """Another form of parts of an item, with the same meaning.
 
     Args:
-        path, revision: of which item.
+        path, revision: the item.
         parts: "value" (an object) and "data", or "vector"; the others stay as they are.
     """
 
@@ -121,7 +121,7 @@ Outcome: TypeAlias = "Stored | bool"
 
 
 class Renewal(NamedTuple):
-    """From when on the item at a path is not there any more, if it has a revision still."""
+    """A new expiry of the item at a path, if the item still has a revision."""
 
     path: str
     revision: int
@@ -129,7 +129,7 @@ class Renewal(NamedTuple):
 
 
 class Cursor(NamedTuple):
-    """The last item of a page, by what the items are sorted by."""
+    """The sort key of the last item of a page."""
 
     path: str
     updated_at: int
@@ -138,17 +138,17 @@ class Cursor(NamedTuple):
 
 @dataclass(frozen=True)
 class ItemQuery:
-    """Which items are listed, and what of them is read.
+    """A query for a list of items.
 
     Args:
-        prefix: the namespace in or below which they are, as `namespace_path` returns it.
-        where: what their value has to contain.
-        user_id, source_message_id: what they have to be; None is any.
+        prefix: the namespace of the items, or one above it, as `namespace_path` returns it.
+        where: keys and values that `value` must contain.
+        user_id, source_message_id: the values of these fields; None is any.
         order: "key": by namespace and key; "updated": newest first, equal ones by `revision`.
-        reads: "values" leaves their data out. With "vectors" the rows are those of the items that
-            have one, with the vector in place of their data and {} in place of their value. With
-            "all" the rows are longer, and end with the vector.
-        at: when they must not have expired yet, in ms; None is the time of the call.
+        reads: the columns. "values" leaves out the data. "vectors" gives only items with a vector,
+            with the vector in place of the data and {} in place of the value. "all" gives longer
+            rows, which end with the vector.
+        at: items that expired before this time are left out, in ms; None is now.
     """
 
     prefix: str = ""
@@ -161,7 +161,7 @@ class ItemQuery:
 
 
 class ItemDecoder:
-    """Converts rows to items, and logs once which ones cannot be read."""
+    """Converts rows to items, and logs each unreadable one once."""
 
     def __init__(self) -> None:
         self._unreadable = Unreadable()
@@ -192,7 +192,7 @@ class ItemDecoder:
             raise unreadable(MemoryItem, "/".join((*namespace, key)), error) from None
 
     def value(self, row: ItemRow) -> Any:
-        """Return the value of a row, whatever it is.
+        """Return the value of a row, without validating it.
 
         Raises:
             DecryptionError: it is encrypted: the store was opened without keys.
@@ -209,7 +209,7 @@ class ItemDecoder:
         return list(self._unreadable.readable(rows, self.item))
 
     def stored_items(self, rows: Sequence[ItemRow]) -> list[StoredItem]:
-        """Do the same for rows of which all was read."""
+        """Return the stored items of rows that were read with "all"."""
         return list(self._unreadable.readable(rows, self._stored_item))
 
     def _stored_item(self, row: ItemRow) -> StoredItem:
@@ -228,12 +228,12 @@ def path_text(row: ItemRow) -> str:
 
 
 def is_expected(expected: int | AnyMessage | None, found: int | None) -> bool:
-    """Return whether a change may be made where an item has this revision, or there is none."""
+    """Return whether a change may be made at this revision (None: there is no item)."""
     return expected is ANY or expected == found
 
 
 def item_conflict(path: str, expected: int | AnyMessage | None, found: int | None) -> ConflictError:
-    """Return the error of a change that expects another revision than was found, or none."""
+    """Return the error of a change that expects another revision."""
     namespace, key = split_path(path)
     state = "is not stored" if found is None else f"has revision {found}"
     wanted = "none was" if expected is None else f"revision {expected} was"
@@ -243,7 +243,7 @@ def item_conflict(path: str, expected: int | AnyMessage | None, found: int | Non
 
 
 def row_owner(row: ItemRow) -> str | None:
-    """Return whose the item of a row is."""
+    """Return the user of the item of a row."""
     return None if row[3] is None else _text(row[3])
 
 
@@ -257,7 +257,7 @@ def _text(stored: str | bytes) -> str:
 
 
 def _parsed(value: str | bytes) -> Any:
-    """Return a value in JSON, or what pydantic refuses if it is none."""
+    """Return a value in JSON; for malformed JSON a value that pydantic refuses."""
     try:
         return from_json(value, allow_inf_nan=False)
     except ValueError:

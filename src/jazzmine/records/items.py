@@ -1,4 +1,4 @@
-"""The items of a long-term memory, and the changes of them."""
+"""The items of a long-term memory, and their changes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Namespace: TypeAlias = Annotated[tuple[Id, ...], Field(min_length=1, max_length=
 
 
 class MemoryItem(Record):
-    """Something that an agent keeps beyond one conversation.
+    """A value that an agent keeps beyond one conversation.
 
     Attributes:
-        namespace: where it belongs: 1 to 16 parts, such as `("users", "ann", "facts")`.
-        key: its name there.
-        value: what is listed and searched by.
-        data: bytes that belong to it, such as a file.
-        user_id: whose it is; erasing the user deletes it.
+        namespace: 1 to 16 parts, such as `("users", "ann", "facts")`.
+        key: its name in the namespace.
+        value: a JSON object; lists and searches read it.
+        data: bytes, such as a file.
+        user_id: the user; erasing the user deletes the item.
         source_message_id: the message that it was taken from.
         created_at, updated_at: ms since the Unix epoch, UTC; the store sets them.
-        expires_at: from when on it is not there any more, in ms; None is never.
-        revision: another number after each change, never the same again for its key; the store
-            sets it. 0 if it was not read from a store.
+        expires_at: the time after which it is invisible, in ms; None is never.
+        revision: another number after each change, never repeated for a key; the store sets it.
+            0 in a new item.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -59,10 +59,11 @@ class PutItem:
     """Stores an item in place of the one with its namespace and key.
 
     Args:
-        item: its times and its revision are the store's.
-        expected_revision: that of the stored item; None if there must be none; by default any.
-        texts: what a store with `embed` makes vectors of, one of each; by default one text of all
-            strings in `value`. A search takes the nearest of them.
+        item: the store sets its times and its revision.
+        expected_revision: the revision of the stored item; None if there must be no item; by
+            default any.
+        texts: a store with `embed` makes a vector of each; by default of one text of all strings
+            in `value`. A search takes the nearest of them.
     """
 
     item: MemoryItem
@@ -91,8 +92,8 @@ class FoundItem:
 
     Args:
         item: the item.
-        score: higher is better; it can be compared within one search only, except that of a
-            search by vectors, which is the cosine.
+        score: higher is better, and comparable within one search only; of a search by vectors it
+            is the cosine.
     """
 
     item: MemoryItem

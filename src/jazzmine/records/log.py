@@ -1,4 +1,4 @@
-"""The values that appending to a conversation takes, and the record of an erasure."""
+"""Special arguments of an append, and the record of an erasure."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Erasure(Record):
     """How many records were deleted with a user, those of others in the user's conversations too.
 
     Attributes:
-        conversations: how many conversations.
-        messages: how many messages.
-        traces: how many traces.
-        erased_at: when nothing was left, ms since the Unix epoch, UTC.
+        conversations: the number of conversations.
+        messages: the number of messages.
+        traces: the number of traces.
+        erased_at: the time at the end, ms since the Unix epoch, UTC.
     """
 
     conversations: int

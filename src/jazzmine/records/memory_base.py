@@ -36,8 +36,8 @@ __all__ = [
     "with_class",
 ]
 
-# An instance that is passed to a record is validated again, and so copied: a change made in
-# place before is validated, and a later change of the caller's object has no effect.
+# An instance in a field is validated again, and so copied: a later change of the caller's object
+# has no effect.
 _CONFIG = ConfigDict(
     extra="forbid",
     validate_assignment=True,
@@ -81,7 +81,7 @@ if not TYPE_CHECKING:
 
 AnyRecord = TypeVar("AnyRecord", bound="MemoryRecord")
 
-# A key in a working memory's `__dict__`, which is no field: it belongs to a block that has ended.
+# A key in a working memory's `__dict__`, not a field: the block of the memory has ended.
 ENDED = "_ended"
 
 _new = object.__new__
@@ -91,8 +91,8 @@ class MemoryRecord:
     """The base class of the records of working memory.
 
     The fields are validated when the record is built, when a field is assigned, and when it is
-    stored. Fields that a newer version has added are kept aside when stored data is read, and
-    written back with the other fields.
+    stored. Fields of a newer version are kept aside when stored data is read, and written back
+    with the other fields.
     """
 
     if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> Any
 
 
 def with_class(record: MemoryRecord, kind: type[AnyRecord]) -> AnyRecord:
-    """Return the record itself with another class, which may only set other limits.
+    """Return the record itself with a subclass that sets other limits.
 
     Such a class has no validator: the validator of its base class returns the base class.
     """
@@ -160,10 +160,10 @@ def with_class(record: MemoryRecord, kind: type[AnyRecord]) -> AnyRecord:
 
 
 def refuse_after_block(memory: Any) -> NoReturn:
-    """Raise `RuntimeError`: the block that a working memory was for has ended."""
+    """Raise `RuntimeError`: the block of a working memory has ended."""
     raise RuntimeError(
-        f"the locked() block of conversation {memory.conversation_id!r} has ended: what"
-        " changes its working memory now would not be saved"
+        f"the locked() block of conversation {memory.conversation_id!r} has ended: a change of its"
+        " working memory would not be saved"
     )
 
 

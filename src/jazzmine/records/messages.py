@@ -42,8 +42,8 @@ class MessageRole(Enum):
     TOOL = "tool"
 
 
-# Defaults that depend on the time or on other fields are always written: the default at the
-# time of reading would differ, and jazzmine 0.1 cannot read a conversation without a title.
+# Defaults that depend on the time or on other fields are always written: they would differ at the
+# time of reading. jazzmine 0.1 cannot read a conversation without a title.
 
 
 def _new_id(fields: dict[str, Any]) -> str:
@@ -68,7 +68,7 @@ class Entity(Record):
 
     Attributes:
         name: the name of the thing.
-        attributes: what the message says of it.
+        attributes: its properties, as texts.
     """
 
     name: Text
@@ -112,18 +112,18 @@ class Message(Record):
         original_content: the text as it was written.
         enhanced_message: the text as the agent understood it, with references resolved.
         explicit_context: texts that the message refers to, such as quotes.
-        episode_id: the number of the episode that an agent counts the message to.
+        episode_id: the number of an episode, if the agent counts them.
         sentiment_score: the author's mood, from -1 to 1.
-        intent: what the author wants, as a word of the agent's own.
+        intent: the aim of the author, as a word of the agent's own.
         entities: the things that the message mentions.
-        is_cancellation: whether it cancels what the conversation was in the middle of.
+        is_cancellation: whether it cancels the flow in progress.
         is_continuation: whether it goes on with the topic of the message before.
         is_flagged: whether contexts leave it out; `flag_message` sets it.
         timestamp: ms since the Unix epoch, UTC; now by default. Messages are ordered by it.
         invoked_flows: the flows that the agent took to answer.
         invoked_tools: the tools that the message calls.
-        reasoning_steps: what the agent considered, as texts.
-        errors: what went wrong.
+        reasoning_steps: the agent's thoughts, as texts.
+        errors: texts of errors.
         metadata: anything of your own, as a JSON object.
     """
 
@@ -156,10 +156,10 @@ _NOT_EDITABLE = frozenset({"id", "conversation_id", "user_id", "role", "timestam
 
 
 def require_editable(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the names of the fields that an edit of a message changes, and return a copy.
+    """Check the names of the edited fields of a message, and return a copy.
 
     Raises:
-        TypeError: a name is that of no field, or of one that an edit leaves as it is.
+        TypeError: there is no such field, or `edit_message` does not change it.
     """
     for name in fields:
         if name in _NOT_EDITABLE:
@@ -172,14 +172,13 @@ def require_editable(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FoundMessage:
-    """A message that was found by a search, and where.
+    """A message that was found by a search.
 
     Args:
         message: the message.
-        score: higher is better; it can be compared within one search only. 0.0 if the newest are
-            listed.
-        spans: where the words of the query are in `original_content`, in order: the index of the
-            first character, and that after the last one.
+        score: higher is better, and comparable within one search only; 0.0 with `order="newest"`.
+        spans: the places of the query's words in `original_content`, in order: the index of the
+            first character, and the index after the last one.
     """
 
     message: Message

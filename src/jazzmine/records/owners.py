@@ -1,4 +1,4 @@
-"""Whose a record is: what one user's view of a store looks at, and what it refuses.
+"""The owner of a record, and the errors of one user's view of a store.
 
 A record of another user and one that is not stored are refused with the same text.
 """
@@ -16,28 +16,28 @@ __all__ = ["id_taken", "require_own", "row_conversation", "row_user", "unknown_m
 
 
 def unknown_message(message_id: str) -> IntegrityError:
-    """Return the error of a trace whose message is not stored, or in another's conversation."""
+    """Return the error of a trace whose message is not stored, or not in the user's view."""
     return IntegrityError(f"message {message_id!r} is not stored; store the message first")
 
 
 def id_taken(kind: str, record_id: str) -> IntegrityError:
-    """Return the error for a new record with the id of another user's."""
+    """Return the error for a new record with the id of another user's record."""
     return IntegrityError(f"the {kind} {record_id!r} cannot be stored: its id is taken")
 
 
 def require_own(own_id: str, user_id: str | None) -> None:
-    """Raise `ScopeError` if a view is given another user than its own."""
+    """Raise `ScopeError` if an argument of a view names another user."""
     if user_id is not None and user_id != own_id:
         raise ScopeError("this store is scoped to another user than the one that was given")
 
 
 def row_user(row: Row) -> str:
-    """Return whose a conversation is, from its row; "" if that cannot be read."""
+    """Return the user of a conversation, from its row; "" if the row cannot be read."""
     return _field(row, "user_id")
 
 
 def row_conversation(row: Row) -> str:
-    """Return in which conversation a message or a trace is, from its row."""
+    """Return the conversation of a message or a trace, from its row."""
     return _field(row, "conversation_id")
 
 

@@ -24,10 +24,10 @@ CallRecord = TypeVar("CallRecord", LLMCallRecord, ToolTrace)
 
 
 class _Call(Generic[CallRecord]):
-    """A block that is one call; an exception that leaves it is noted, and goes on.
+    """The block of one call; an exception that leaves it is noted, and goes on.
 
     Args:
-        record: what is recorded of the call.
+        record: the record of the call.
         on_begin: called with this object when the block begins.
         on_end: called when the block ends, with this object and the texts of its errors.
     """
@@ -45,13 +45,13 @@ class _Call(Generic[CallRecord]):
         self._on_begin, self._on_end = on_begin, on_end
 
     def error(self, error: BaseException | str) -> None:
-        """Note that the call failed, where no exception leaves the block."""
+        """Note that the call failed, if no exception leaves the block."""
         self.require_begun()
         self.record.success = False
         self.record.error = text_of(error)
 
     def begin(self) -> None:
-        """Begin the call where no block can hold it; `end` has to follow.
+        """Begin a call without a block; `end` has to follow.
 
         Raises:
             RuntimeError: it was begun before.
@@ -62,7 +62,7 @@ class _Call(Generic[CallRecord]):
         self._on_begin(self)
 
     def end(self, error: BaseException | str | None = None) -> None:
-        """End a call, with the error that ended it; what was noted before stays."""
+        """End the call, with the error that ended it; earlier notes stay."""
         if self.has_ended:
             return
         noted = self.record.error
@@ -107,19 +107,19 @@ class ModelCall(_Call[LLMCallRecord]):
         reasoning_tokens: int | None = None,
         cost_usd: float | None = None,
     ) -> None:
-        """Note what the call used; what is None, or no number, was not reported.
+        """Note the usage of the call; None, or a value that is not a number, was not reported.
 
-        A later call replaces what it reports, as the last part of a stream does, and keeps the
-        rest. Without any tokens of its prompt, `UsageSummary` counts the call as unreported.
+        A later call of this method replaces the reported values, and keeps the others. Without any
+        tokens of its prompt, `UsageSummary` counts the call as unreported.
 
         Args:
-            prompt_tokens: all tokens of the prompt, those read from or written to a cache included.
-            completion_tokens: all tokens of the answer, those of its reasoning included.
+            prompt_tokens: all tokens of the prompt, cached ones included.
+            completion_tokens: all tokens of the answer, reasoning included.
             total_tokens: the sum of both by default.
-            cached_prompt_tokens: those of the prompt that were read from a cache.
-            cache_write_tokens: those of the prompt that were written to a cache.
-            reasoning_tokens: those of the answer that the model used to reason.
-            cost_usd: what the call cost, in US dollars, if that is known.
+            cached_prompt_tokens: the tokens of the prompt that were read from a cache.
+            cache_write_tokens: the tokens of the prompt that were written to a cache.
+            reasoning_tokens: the tokens of the answer that the model used to reason.
+            cost_usd: the cost of the call, in US dollars, if it is known.
         """
         self.require_begun()
         record = self.record
@@ -130,7 +130,7 @@ class ModelCall(_Call[LLMCallRecord]):
                 record.prompt_tokens if prompt is None else prompt,
                 record.completion_tokens if completion is None else completion,
             )
-            # A total that was reported alone is more than the part that is known now.
+            # A total that was reported alone stays if it is larger than the known part.
             total = min(sum(parts) if all(parts) else max(*parts, record.total_tokens), MAX_INT)
         reported = {
             "prompt_tokens": prompt,
@@ -145,7 +145,7 @@ class ModelCall(_Call[LLMCallRecord]):
         vars(record).update({name: one for name, one in reported.items() if one is not None})
 
     def output(self, value: Any) -> None:
-        """Keep what the model answered; any value, as JSON or else as text."""
+        """Keep the answer of the model; any value, as JSON or else as text."""
         self.require_begun()
         self.record.output = storable_json(value)
 
@@ -165,16 +165,16 @@ class ToolCall(_Call[ToolTrace]):
         self._generator: FrameType | None = None
 
     def error(self, error: BaseException | str) -> None:
-        """Note that the call failed, where no exception leaves the block; keep its traceback."""
+        """Note that the call failed, if no exception leaves the block; keep its traceback."""
         super().error(error)
         if isinstance(error, BaseException):
             self.record.traceback = traceback_of(error)
 
     def result(self, value: Any) -> None:
-        """Keep what the tool returned; the tool's message gets it, as text or as JSON.
+        """Keep the result of the tool; the tool's message gets it, as text or as JSON.
 
         Args:
-            value: any value; what JSON cannot hold becomes text, and a long one is cut.
+            value: any value; a value that JSON cannot hold becomes text, and a long one is cut.
         """
         self.require_begun()
         self.record.final_data = storable_json(value)
@@ -214,7 +214,7 @@ class ToolCall(_Call[ToolTrace]):
         return self
 
     def end(self, error: BaseException | str | None = None) -> None:
-        """End the call, with the error that ended it; what was noted before stays."""
+        """End the call, with the error that ended it; earlier notes stay."""
         super().end(error)
         self._generator = None
         _open_tools.set(_still_open())
@@ -229,12 +229,12 @@ class ToolCall(_Call[ToolTrace]):
         return frame is not None
 
 
-# The blocks of tools that are open where the code runs, the innermost last. Tasks inherit them.
+# The open blocks of tools in this context, the innermost last. Tasks inherit them.
 _open_tools: ContextVar[tuple[ToolCall, ...]] = ContextVar("jazzmine_open_tools", default=())
 
 
 def open_tools() -> list[ToolCall]:
-    """Return the calls of tools whose blocks the caller runs in, the innermost first."""
+    """Return the calls of tools around the caller, the innermost first."""
     return [call for call in reversed(_open_tools.get()) if call.holds_caller()]
 
 
@@ -243,7 +243,7 @@ def _still_open() -> tuple[ToolCall, ...]:
 
 
 def _count(value: Any) -> int | None:
-    """Return a number of tokens, or None for what is none."""
+    """Return a number of tokens, or None for another value."""
     try:
         number = None if isinstance(value, bool) else int(value)
     except Exception:

@@ -23,15 +23,15 @@ bodies of one type.
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
-# So many rows are parsed in a few milliseconds, and so many bytes.
+# Rows and bytes that are parsed in a few milliseconds.
 _FEW_ROWS, _FEW_BYTES = 200, 500_000
 
-# In a thread, other threads can run after each so many rows.
+# In a thread, other threads can run after this many rows.
 _PART = 10
 
 
 class Decryption(Protocol):
-    """What a decoder asks to decrypt records: `encryption.records.RecordCodec`."""
+    """Decrypts records for a decoder: `encryption.records.RecordCodec`."""
 
     def decrypt(self, record: Record, record_id: str, conversation_id: str | None) -> None:
         """Set the encrypted fields of a record that was just read, or raise an error."""
@@ -60,7 +60,7 @@ class RowDecoder(Generic[AnyRecord]):
         """Return the record of a row.
 
         Args:
-            row: as the back end returned it.
+            row: a row of the back end.
             conversation_id: the conversation that was asked for, if it was one.
 
         Raises:
@@ -70,7 +70,10 @@ class RowDecoder(Generic[AnyRecord]):
                 keys.
         """
         record = self.stored_record(row)
-        self._open(record, row, conversation_id)
+        if self._codec is not None:
+            self._codec.decrypt(record, row_id(row), conversation_id)
+        elif vars(record)["metadata"]:
+            self._require_plain(record)
         return record
 
     def stored_record(self, row: Row) -> AnyRecord:
@@ -90,7 +93,7 @@ class RowDecoder(Generic[AnyRecord]):
     def records_in_parts(
         self, rows: Sequence[Row], conversation_id: str | None = None
     ) -> list[AnyRecord]:
-        """Do the same as `records`, in parts between which other threads can run."""
+        """Return the records of rows, in parts between which other threads can run."""
         return [
             record
             for begin in range(0, len(rows), _PART)
@@ -110,12 +113,14 @@ class RowDecoder(Generic[AnyRecord]):
             records: list[AnyRecord] = self._parsed(bodies)
         except ValidationError:
             return self._one_by_one(rows, conversation_id)
-        always = self._always_stored
-        for record in records:
+        always, codec = self._always_stored, self._codec
+        for record, row in zip(records, rows, strict=True):
             if not always <= record.__pydantic_fields_set__:
                 return self._one_by_one(rows, conversation_id)
-        for record, row in zip(records, rows, strict=True):
-            self._open(record, row, conversation_id)
+            if codec is not None:
+                codec.decrypt(record, row_id(row), conversation_id)
+            elif vars(record)["metadata"]:
+                self._require_plain(record)
         return records
 
     def _one_by_one(self, rows: Sequence[Row], conversation_id: str | None) -> list[AnyRecord]:
@@ -124,20 +129,15 @@ class RowDecoder(Generic[AnyRecord]):
 
         return list(self._unreadable.readable(rows, read))
 
-    def _open(self, record: AnyRecord, row: Row, conversation_id: str | None) -> None:
-        """Decrypt a record; raise `DecryptionError` if the store was opened without keys."""
-        if self._codec is not None:
-            self._codec.decrypt(record, row_id(row), conversation_id)
-            return
-        if not vars(record)["metadata"]:
-            return
+    def _require_plain(self, record: AnyRecord) -> None:
+        """Raise `DecryptionError` if a record is encrypted."""
         encrypted = encrypted_text(vars(record)["metadata"])
         if encrypted is not None:
             name = f"{self._kind.__name__} {vars(record)['id']!r}"
             raise encrypted_without_keys(name, encrypted)
 
     def _parsed(self, bodies: list[Any]) -> list[AnyRecord]:
-        """Return the records of bodies, parsed together, which takes half the time."""
+        """Return the records of bodies; parsing them together takes half the time."""
         first = bodies[0]
         if isinstance(first, dict):
             return self._list_validator.validate_python(bodies)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Make storable values of whatever a program hands over."""
+"""Make storable values of any value of a program."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jazzmine.records.types import MAX_INT, MIN_INT, plain_json
 
 __all__ = ["MAX_VALUE", "fitted", "storable_copy", "storable_json", "storable_text"]
 
-# How many characters of one value are kept.
+# The number of characters that are kept of one value.
 MAX_VALUE = 50_000
 
-# The JSON of a record that holds many values stays below this. MongoDB, which takes 16 MiB, needs
-# up to six times the length of the JSON for a list of numbers.
+# The longest JSON of a record. MongoDB takes 16 MiB, and needs up to six times the length of the
+# JSON for a list of numbers.
 _MAX_RECORD = 2_000_000
 
-# A value is stored some levels deep in the metadata of a message, which has 64 in all.
+# The levels of a value: it is stored some levels deep in the metadata of a message, which has 64.
 _FIRST_LEVEL, _MAX_LEVELS = 9, 56
 
 # A text is not cut to less than this.
@@ -32,11 +32,11 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def storable_text(value: object, limit: int = MAX_VALUE) -> str:
-    """Return any value as text that every store can hold; None is no text.
+    """Return any value as text that every store can hold; "" for None.
 
     Args:
-        value: the value, which becomes its `str()`; half of an emoji becomes U+FFFD.
-        limit: how many characters to keep; a text that was cut says how many there were more.
+        value: its `str()` is taken; half of an emoji becomes U+FFFD.
+        limit: the number of characters to keep; a cut text names the number of the others.
     """
     text = "" if value is None else _text(value)
     if len(text) > limit:
@@ -48,13 +48,13 @@ def storable_text(value: object, limit: int = MAX_VALUE) -> str:
 def storable_json(value: object, limit: int = MAX_VALUE) -> Any:
     """Return a copy of any value as JSON that every store can hold; nothing is raised.
 
-    What JSON cannot hold becomes text: NaN, integers beyond 64 bits, dates, objects. Sets become
-    lists, bytes base64, keys text, half of an emoji U+FFFD. Iterators are not consumed.
+    NaN, integers beyond 64 bits, dates and objects become text, sets lists, bytes base64, keys
+    text, half of an emoji U+FFFD. Iterators are not consumed.
 
     Args:
         value: the value.
-        limit: how many characters of it are kept, as JSON. Of a longer value, long texts are cut
-            first, then the last elements; what is cut is said in its place.
+        limit: the number of characters of its JSON that are kept. Of a longer value, long texts are
+            cut first, then the last elements; a note takes the place of the rest.
     """
     if value is None or (isinstance(value, str) and not isinstance(value, Enum)):
         return value and storable_text(value, limit)
@@ -73,7 +73,7 @@ def storable_json(value: object, limit: int = MAX_VALUE) -> Any:
 
 
 def storable_copy(record: AnyRecord, limit: int) -> AnyRecord:
-    """Return a copy of a record; what was put into it in place is made storable, and cut."""
+    """Return a copy of a record; values that were changed in place are made storable, and cut."""
     fields = {name: storable_json(value, limit) for name, value in record}
     return type(record).model_validate(fields)
 
@@ -82,9 +82,9 @@ def fitted(build: Callable[[int | None], AnyRecord], values: int) -> AnyRecord:
     """Return a record that every store can hold.
 
     Args:
-        build: makes the record, with at most so many characters of each value; None at first,
-            for values that are as they were made storable.
-        values: how many values it has.
+        build: makes the record with at most this many characters of each value; None at first, for
+            the values as they are.
+        values: the number of values.
     """
     limit: int | None = None
     while True:
@@ -100,11 +100,11 @@ def fitted(build: Callable[[int | None], AnyRecord], values: int) -> AnyRecord:
 
 
 class _Copier:
-    """Copies a value until a number of characters is reached.
+    """Copies a value up to a number of characters.
 
     Args:
-        left: how many characters of JSON the copy may have.
-        share: 2 if a text may have half of those that are left, and 1 if all.
+        left: the number of characters of JSON that the copy may have.
+        share: 2 if a text may have half of them, 1 if it may have all.
     """
 
     def __init__(self, left: int, share: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""A turn as people see it: its calls on a timeline, what went wrong, what it took."""
+"""A turn for people: its calls on a timeline, its errors and its cost."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Step:
     """A call of a model or a tool.
 
     Attributes:
-        at_ms: when it began, in ms since the turn began; None if the trace does not say.
-        ms: how long it took.
-        left: where its bar begins, in percent of the turn.
-        width: how long its bar is, in percent of the turn.
+        at_ms: its start, in ms since the start of the turn; None if the trace has none.
+        ms: its duration.
+        left: the start of its bar, in percent of the turn.
+        width: the length of its bar, in percent of the turn.
     """
 
     at_ms: int | None
@@ -30,9 +30,9 @@ class Step:
 
 
 def timeline(trace: TurnTrace) -> list[Step]:
-    """Return the calls of a turn by the time at which they began; those without a time last.
+    """Return the calls of a turn by their start; calls without a time come last.
 
-    The call of a tool that has no time of its own began when its task was emitted.
+    A call of a tool without a time began when its task was emitted.
     """
     emitted = {task.task_index: task.timestamp_ms for task in trace.task_emissions}
     calls = [(call.timestamp_ms, call.latency_ms, call, None) for call in trace.llm_calls]
@@ -58,7 +58,7 @@ def _tool_ms(tool: ToolTrace) -> int:
 
 
 def problems(trace: TurnTrace) -> list[str]:
-    """Return the errors of a turn: its own, and those of its calls that it does not repeat."""
+    """Return the errors of a turn and, where it does not repeat them, of its calls."""
     calls = [(call.error or "a call of the model failed", call.success) for call in trace.llm_calls]
     tools = [
         (tool.error or f"{tool.tool_name or 'a tool'} failed", tool.success)
@@ -72,17 +72,17 @@ def problems(trace: TurnTrace) -> list[str]:
 
 
 def unreported(trace: TurnTrace) -> int:
-    """Return how many model calls of a turn have no tokens of a prompt, as in `UsageSummary`."""
+    """Return the number of model calls without tokens of a prompt, as in `UsageSummary`."""
     return sum(call.prompt_tokens <= 0 for call in trace.llm_calls)
 
 
 def unpriced(trace: TurnTrace) -> int:
-    """Return how many model calls of a turn have no cost."""
+    """Return the number of model calls without a cost."""
     return sum(call.cost_usd is None for call in trace.llm_calls)
 
 
 def money(usd: float) -> str:
-    """Return an amount as people write money: 12,345.67; with more digits if it is small."""
+    """Return an amount of money: 12,345.67; with more digits if it is small."""
     if usd == 0 or abs(usd) >= 1:
         return f"{usd:,.2f}"
     digits = max(4, -math.floor(math.log10(abs(usd))))
@@ -91,12 +91,12 @@ def money(usd: float) -> str:
 
 
 def at_least(text: str, value: float, missing: int) -> str:
-    """Return a sum for people, which some calls did not report.
+    """Return a sum for people that lacks some calls.
 
     Args:
         text: the sum, and its unit after a space.
         value: the sum.
-        missing: how many calls are not in it.
+        missing: the number of calls that it lacks.
     """
     if not missing:
         return text

@@ -49,22 +49,22 @@ class LLMCallRecord(Record):
 
     Attributes:
         call_id: an id of the call; a new one by default.
-        purpose: what the call was for: "agent_loop", "enhancement" or any other word.
+        purpose: the purpose of the call: "agent_loop", "enhancement" or any other word.
         model: the name of the model.
-        provider: who runs the model, such as "openai", "anthropic" or "aws.bedrock".
-        prompt_tokens: all tokens of the prompt, those read from and written to a cache included.
-        completion_tokens: all tokens of the answer, those of its reasoning included.
+        provider: the provider of the model, such as "openai", "anthropic" or "aws.bedrock".
+        prompt_tokens: all tokens of the prompt, cached ones included.
+        completion_tokens: all tokens of the answer, reasoning included.
         total_tokens: the sum of both.
-        cached_prompt_tokens: those of the prompt that the provider read from its cache.
-        cache_write_tokens: those of the prompt that the provider wrote to its cache.
-        reasoning_tokens: those of the answer that the model used to reason.
-        cost_usd: what the call cost, in US dollars; None if that is not known.
-        input: what was sent, if it is to be kept; any JSON value.
-        output: what came back, if it is to be kept; any JSON value.
-        latency_ms: how long the call took, in ms.
-        timestamp_ms: when the call began, ms since the Unix epoch, UTC.
+        cached_prompt_tokens: the tokens of the prompt that the provider read from its cache.
+        cache_write_tokens: the tokens of the prompt that the provider wrote to its cache.
+        reasoning_tokens: the tokens of the answer that the model used to reason.
+        cost_usd: the cost of the call, in US dollars; None if it is not known.
+        input: the input, if it was kept; any JSON value.
+        output: the answer, if it was kept; any JSON value.
+        latency_ms: the duration of the call, in ms.
+        timestamp_ms: the start of the call, ms since the Unix epoch, UTC.
         success: whether the model answered.
-        error: why it did not.
+        error: the reason if it did not.
         metadata: anything else about the call, as a JSON object.
     """
 
@@ -95,9 +95,9 @@ class ScriptGenAttempt(Record):
         attempt: the number of the attempt, from 1.
         prompt_tokens: the tokens of its prompt.
         completion_tokens: the tokens of its answer.
-        latency_ms: how long it took, in ms.
+        latency_ms: its duration, in ms.
         success: whether the answer was a script.
-        parse_error: why it was not.
+        parse_error: the reason if it was not.
     """
 
     attempt: Int64
@@ -116,7 +116,7 @@ class TaskEmission(Record):
         sandbox: the name of the sandbox.
         mode: how the sandbox works: "plan" or "interactive".
         description: what was to be done.
-        timestamp_ms: when, ms since the Unix epoch, UTC.
+        timestamp_ms: its time, ms since the Unix epoch, UTC.
     """
 
     task_index: Int64
@@ -134,9 +134,9 @@ class ToolTrace(Record):
 
     Attributes:
         tool_name: the name of the function, as the model called it.
-        call_id: the id that the provider gave the call, with which its result is returned.
-        arguments: what the function was called with; any JSON value.
-        started_at_ms: when the call began, ms since the Unix epoch, UTC.
+        call_id: the provider's id of the call, with which its result is returned.
+        arguments: the arguments of the function; any JSON value.
+        started_at_ms: the start of the call, ms since the Unix epoch, UTC.
         task_index: the number of the task in the turn, from 1; 0 for a function.
         sandbox: the name of the sandbox.
         mode: how the sandbox works.
@@ -144,18 +144,18 @@ class ToolTrace(Record):
         generation_attempts: the attempts to generate the task's script.
         final_script: the script that was run.
         generation_total_tokens: the tokens of all attempts.
-        generation_latency_ms: how long all attempts took, in ms.
-        execution_id: the id that the sandbox gave the run.
+        generation_latency_ms: the duration of all attempts, in ms.
+        execution_id: the sandbox's id of the run.
         success: whether the call returned a result.
         final_data: the result; any JSON value.
-        intermediates: what the script reported before its result, as JSON objects.
-        error: why there is no result.
-        traceback: where the error was raised.
-        execution_latency_ms: how long the script ran, in ms.
-        output_bytes: the size of what the script printed.
-        peak_memory_bytes: the most memory that the script used.
-        api_calls: the requests that the script made, as JSON objects.
-        total_latency_ms: how long the whole call took, in ms.
+        intermediates: reports of the script before its result, as JSON objects.
+        error: the reason if there is no result.
+        traceback: the traceback of the error.
+        execution_latency_ms: the duration of the script, in ms.
+        output_bytes: the size of the script's output.
+        peak_memory_bytes: the peak memory of the script.
+        api_calls: the requests of the script, as JSON objects.
+        total_latency_ms: the duration of the whole call, in ms.
     """
 
     tool_name: Text = ""
@@ -194,7 +194,7 @@ class SlotEvent(Record):
         value: the value; any JSON value.
         collected: whether there is a valid value.
         collected_at_turn: the turn in which it was collected.
-        validation_error: why the latest answer was refused.
+        validation_error: the reason why the latest answer was refused.
     """
 
     flow_name: Text
@@ -211,7 +211,7 @@ class ConfirmationEvent(Record):
     """The outcome of a question for confirmation.
 
     Attributes:
-        question: what the user was asked.
+        question: the question.
         outcome: "confirmed", "cancelled" or "expired".
         resolved_at_turn: the turn that brought the outcome.
     """
@@ -243,7 +243,7 @@ class EmissionRecord(Record):
 
     Attributes:
         id: an id of the record; a new one by default.
-        timestamp: when, in UTC; a naive one is read as UTC; now by default.
+        timestamp: its time, in UTC; a naive one is read as UTC; now by default.
         type: the kind of the step: "llm", "tool", "agent_step" or "api".
         energy_kwh: the energy, in kWh.
         co2_g: the CO2, in g.
@@ -270,10 +270,10 @@ class TurnTrace(Record):
         conversation_id: the conversation of that message.
         user_id: the user of the turn.
         agent_id: the agent that answered.
-        turn_number: the number of the turn in its conversation, by which traces are listed.
-        started_at_ms: when the turn began, ms since the Unix epoch, UTC.
-        ended_at_ms: when the turn ended, ms since the Unix epoch, UTC.
-        total_latency_ms: how long the turn took, in ms.
+        turn_number: the number of the turn in its conversation; lists are sorted by it.
+        started_at_ms: the start of the turn, ms since the Unix epoch, UTC.
+        ended_at_ms: the end of the turn, ms since the Unix epoch, UTC.
+        total_latency_ms: the duration of the turn, in ms.
         total_prompt_tokens: the tokens of all prompts.
         total_completion_tokens: the tokens of all answers of models.
         total_tokens: the sum of both.
@@ -284,20 +284,19 @@ class TurnTrace(Record):
         slot_events: the states of the flow's slots after the turn.
         confirmation_events: the outcomes of questions for confirmation.
         flow_events: the flows that began or ended.
-        reasoning_steps: what the agent considered, as texts.
-        errors: what went wrong; a turn with any counts as failed. A call in `llm_calls` or
-            `tool_traces` that failed counts if its error is here, too: `TurnRecorder` and the
-            recorders of the adapters put it here.
+        reasoning_steps: the agent's thoughts, as texts.
+        errors: texts of errors; a turn with any counts as failed. The error of a failed call
+            belongs here, too: `TurnRecorder` and the recorders of the adapters put it here.
         total_energy_kwh: the energy of the turn, in kWh.
         total_co2_g: the CO2 of the turn, in g.
-        detected_intent: what the user wanted, as a word of the agent's own.
+        detected_intent: the aim of the user, as a word of the agent's own.
         detected_entities: the names of the things that the user mentioned.
         sentiment_score: the user's mood, from -1 to 1.
-        is_continuation: whether the turn went on with the topic of the one before.
-        is_cancellation: whether the user cancelled what the conversation was in the middle of.
+        is_continuation: whether the turn went on with the previous topic.
+        is_cancellation: whether the user cancelled the flow in progress.
         metadata: anything else about the turn, as a JSON object.
-        copied_from: the id of the trace that this one is a copy of, as `fork_conversation` makes
-            it; sums leave copies out. None if it is no copy.
+        copied_from: the id of the original of a copy that `fork_conversation` made; sums leave
+            copies out. None in an original.
     """
 
     omits_defaults: ClassVar[bool] = False

@@ -18,11 +18,11 @@ class WorkspaceEntity(MemoryRecord):
     """A thing that the conversation mentioned.
 
     Attributes:
-        name: its name, which tells it from others.
+        name: its name, which identifies it.
         attributes: its attributes, each once, in the order of the first mention.
         first_seen_turn: the turn in which it was mentioned first.
         last_seen_turn: the turn in which it was mentioned last.
-        mention_count: in how many turns it was mentioned.
+        mention_count: the number of turns that mentioned it.
     """
 
     name: Text
@@ -39,7 +39,7 @@ class TopicShift(MemoryRecord):
     Attributes:
         turn_number: the turn that began the topic.
         intent: the intent of that turn.
-        summary: what it was about; `end_turn` sets it.
+        summary: a summary of the topic; `end_turn` sets it.
     """
 
     turn_number: Int64
@@ -55,7 +55,7 @@ class TurnCache(MemoryRecord):
         turn_number: the number of the turn, from 1; `begin_turn` numbers the turn of a
             `message_id`, if this is 0.
         enhanced_query: the user's text, rewritten so that it stands alone.
-        intent: what the user wants.
+        intent: the aim of the user.
         sentiment_score: the mood of the text, from -1 to 1.
         is_continuation: whether it goes on with the topic; if not, a topic is added.
         is_cancellation: whether the user calls off the flow in progress.
@@ -63,15 +63,15 @@ class TurnCache(MemoryRecord):
         retrieved_same_conv_episodes: episodes of this conversation; an episode's
             `short_summary` is read, other keys are not.
         retrieved_prev_conv_episodes: episodes of earlier conversations, as above.
-        retrieved_semantic_terms: data of the application, which is not read.
+        retrieved_semantic_terms: data of the application.
         combined_flow_prompt: the text about the selected flows, for a prompt.
         selected_flow_ids: the ids of the flows that fit the turn.
-        unresolved_flow_ids: the ids that were selected and are those of no flow.
-        flow_candidates: data of the application, which is not read.
+        unresolved_flow_ids: the selected ids without a flow.
+        flow_candidates: data of the application.
         tool_calls: the calls of this turn, in order.
-        message_id: the id of the user's message, by which `begin_turn` knows the turn again.
-        entities_before: the entities that were known before the turn, by name, from which a
-            turn that begins again starts; `begin_turn` sets it.
+        message_id: the id of the user's message; it identifies the turn for `begin_turn`.
+        entities_before: the entities that were known before the turn, by name: a repeated turn
+            starts from them. `begin_turn` sets it.
     """
 
     turn_number: Int64 = 0

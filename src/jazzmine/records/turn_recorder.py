@@ -19,7 +19,7 @@ from jazzmine.records.types import MAX_INT
 __all__ = ["TurnRecorder"]
 
 
-# What a program puts into the metadata is not cut as what passes through it is.
+# Metadata of the program is cut less than recorded values.
 _MAX_METADATA = 1_000_000
 
 
@@ -27,9 +27,9 @@ class _Step:
     """A message, and the calls of tools that it asks for.
 
     Args:
-        message: the message of the assistant or of somebody else.
-        purpose: what the model was called for that gave the message.
-        is_implied: whether the message was not recorded, only its calls.
+        message: the message of the assistant or of another author.
+        purpose: the purpose of the model's call that gave the message.
+        is_implied: whether only the calls were recorded, and not the message.
     """
 
     def __init__(self, message: Message, purpose: str, *, is_implied: bool = False) -> None:
@@ -69,7 +69,7 @@ class _Step:
 class TurnRecorder:
     """Measures one turn of an agent, and makes its messages and its trace.
 
-    What is recorded in a turn is what `append_messages` takes:
+    `append_messages` stores the recorded messages and the trace:
 
         recorder = TurnRecorder(conversation_id="c1", user_id="ada", agent_id="desk")
         recorder.user("Where is my order?")
@@ -80,17 +80,16 @@ class TurnRecorder:
         store.append_messages("c1", recorder.messages, trace=recorder.trace)
 
     It waits for nothing, so it is the same in async code, and tasks and threads may use it at once.
-    Times come from one clock that never goes back: the time of the system when the turn began,
-    and what has passed since.
+    Times come from one clock that never goes back.
 
-    What it is given is made storable, and never refused: what JSON cannot hold becomes text, and of
-    each value 50,000 characters are kept. A call of a tool that was made inside of another one
-    belongs to that one, which names it in `api_calls`, and is not among the messages. Other
-    calls of tools belong to the assistant's message that was recorded last, or to one without a
-    text, if a model was called since for the same purpose. That message has `invoked_tools`, and in
-    its `metadata` under `tool_calls` a list of `{"id", "name", "arguments"}`. After it comes a
-    message of the role TOOL for each of the calls. Its text is the result, or the error; its
-    `metadata` has `tool_call_id` and `tool_name`, and if the call failed, its `errors` say why.
+    It refuses no value: a value that JSON cannot hold becomes text, and of each value 50,000
+    characters are kept. A call of a tool inside of another tool's block is named in the
+    `api_calls` of that tool, and is not among the messages. Other calls of tools belong to the
+    assistant's message that was recorded last, or to one without a text, if a model was called
+    since for the same purpose. That message has `invoked_tools`, and in its `metadata` under
+    `tool_calls` a list of `{"id", "name", "arguments"}`. After it comes a message of the role TOOL
+    for each of the calls. Its text is the result or the error; its `metadata` has `tool_call_id`
+    and `tool_name`, and if the call failed, its `errors` have the reason.
 
     Attributes:
         metadata: anything else about the turn, a JSON object for the trace.
@@ -102,14 +101,14 @@ class TurnRecorder:
         """Begin a turn.
 
         Args:
-            conversation_id: the conversation that the messages are for.
+            conversation_id: the conversation of the messages.
             user_id: the user of the messages and the trace.
             agent_id: the agent that answers.
-            turn_number: the number of the turn in its conversation, by which traces are listed;
-                those of equal numbers are listed in the order in which they were stored.
+            turn_number: the number of the turn in its conversation; lists of traces are sorted by
+                it, and traces with equal numbers by the order in which they were stored.
 
         Raises:
-            TypeError, ValueError: an id is no text or empty, or the number is none.
+            TypeError, ValueError: an id is not a text or is empty, or the number is not an integer.
         """
         self.metadata: dict[str, Any] = {}
         self._conversation_id = require_id("conversation_id", conversation_id)
@@ -125,9 +124,9 @@ class TurnRecorder:
         self._model_calls: list[ModelCall] = []
         self._tool_calls: list[ToolCall] = []
         self._errors: list[str] = []
-        # What models were called for since the last message.
+        # The purposes of the models' calls since the last message.
         self._purposes: list[str] = []
-        # The message that the next call of a tool belongs to, and how many of its calls run.
+        # The message of the next call of a tool, and the number of its running calls.
         self._caller: _Step | None = None
         self._running_tools = 0
 
@@ -135,11 +134,11 @@ class TurnRecorder:
         """Record a message of the user.
 
         Args:
-            text: what the user wrote; 50,000 characters are kept.
+            text: the text; 50,000 characters are kept.
             **fields: other fields of the message, such as `id` or `metadata`.
 
         Returns:
-            The message. What is changed in it before `messages` is read will be stored.
+            The message. Changes before `messages` is read will be stored.
 
         Raises:
             ValidationError: a message has no such field, or the field is of another type.
@@ -150,12 +149,11 @@ class TurnRecorder:
         """Record a message of the assistant; the trace belongs to the last one.
 
         Args:
-            text: what the assistant answered, or said before it called tools; 50,000 characters
-                are kept.
+            text: the answer, or a text before calls of tools; 50,000 characters are kept.
             **fields: other fields of the message, such as `id` or `metadata`.
 
         Returns:
-            The message. What is changed in it before `messages` is read will be stored.
+            The message. Changes before `messages` is read will be stored.
 
         Raises:
             ValidationError: a message has no such field, or the field is of another type.
@@ -169,9 +167,9 @@ class TurnRecorder:
 
         Args:
             model: the name of the model.
-            purpose: what the call is for.
-            provider: who runs the model, such as "openai".
-            input: what is sent, if it is to be kept; any value.
+            purpose: the purpose of the call.
+            provider: the provider of the model, such as "openai".
+            input: the input, to keep it in the trace; any value.
         """
         record = LLMCallRecord(
             model=storable_text(model),
@@ -189,7 +187,7 @@ class TurnRecorder:
 
         Args:
             name: the name of the tool.
-            arguments: what it is called with; any value.
+            arguments: the arguments; any value.
             call_id: the id that the provider gave the call; a new one by default.
         """
         record = ToolTrace(
@@ -200,7 +198,7 @@ class TurnRecorder:
         return ToolCall(record, self._begin_tool_call, self._end_tool_call)
 
     def error(self, error: BaseException | str) -> None:
-        """Note what went wrong outside of the calls; a turn with any error counts as failed."""
+        """Note an error outside of the calls; a turn with any error counts as failed."""
         text = text_of(error)
         with self._lock:
             self._errors.append(text)
@@ -213,7 +211,7 @@ class TurnRecorder:
             messages = [message for step in self._steps for message in step.messages()]
         latest = self._started_at_ms
         for message in messages:
-            # Calls that ran at once are in the order in which they began, and may end in another.
+            # Concurrent calls are in the order of their start.
             if message.timestamp < latest:
                 message.timestamp = latest
             latest = message.timestamp
@@ -313,7 +311,7 @@ class TurnRecorder:
         return message
 
     def _purpose(self) -> str:
-        """Return what the next message's model was called for, beside models that check it."""
+        """Return the purpose of the next message's model, beside models that check it."""
         if "agent_loop" in self._purposes or not self._purposes:
             return "agent_loop"
         return self._purposes[-1]
@@ -375,7 +373,7 @@ class TurnRecorder:
             call.has_ended = True
 
     def _belongs_to(self, open_calls: list[ToolCall], inner: dict[str, Any]) -> bool:
-        """Note a call in the tool of this turn in which it is made; False if there is none."""
+        """Note a call in the tool of this turn around it; False if there is none."""
         for outer in open_calls:
             if any(outer is call for call in self._tool_calls):
                 outer.record.api_calls.append(inner)

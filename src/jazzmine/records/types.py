@@ -28,8 +28,8 @@ MAX_PARTS = 16
 _CONSTANTS = frozenset((bool, type(None)))
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 
-# A length constraint, even an empty one, makes pydantic encode the string as UTF-8, which
-# refuses a lone surrogate; otherwise it would be accepted, and fail only when it is written.
+# A length constraint, even an empty one, makes pydantic encode the string as UTF-8: a lone
+# surrogate is refused here, and not only when it is written.
 Text = Annotated[str, StringConstraints(min_length=0)]
 Id = Annotated[str, StringConstraints(min_length=1)]
 Int64 = Annotated[int, Field(ge=MIN_INT, le=MAX_INT)]

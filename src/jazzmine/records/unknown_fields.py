@@ -13,8 +13,8 @@ from jazzmine.records.types import plain_json
 
 __all__ = ["FORMAT", "KEPT", "Unknown", "carry_over", "keep_aside", "set_aside", "write_back"]
 
-# A version increases this number if an older one would misunderstand what it writes: another
-# meaning or type of a known field, or a new value of an enum. For a new field it does not.
+# A version increases this number if an older one would misunderstand its data: another meaning or
+# type of a known field, or a new value of an enum. A new field does not increase it.
 FORMAT = 1
 
 # The key of the unknown fields in a record's `__dict__`. A record without unknown fields that
@@ -26,7 +26,7 @@ Unknown = list[tuple[Path, str, Any]]
 
 
 def set_aside(data: Any, error: ValidationError) -> tuple[dict[str, Any], Unknown]:
-    """Remove the unknown fields from data that was refused because of them.
+    """Remove the unknown fields from data that were refused because of them.
 
     Args:
         data: the data of a record.

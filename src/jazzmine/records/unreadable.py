@@ -11,7 +11,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from jazzmine.records.base import Record
 
-__all__ = ["Unreadable", "reasons_of", "unreadable"]
+__all__ = ["Unreadable", "reasons_of", "titled", "unreadable"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Unreadable:
 
 
 def reasons_of(error: ValidationError) -> str:
-    """Return which fields were refused and why, without the values, because they are private."""
+    """Return the refused fields and the reasons, without the values: they are private."""
     details = error.errors(include_url=False, include_input=False)
     return "; ".join(
         ": ".join(filter(None, (".".join(map(str, detail["loc"])), detail["msg"])))
@@ -69,10 +69,14 @@ _REMEDIES = {
 
 def unreadable(kind: type[Record], stored_id: Any, error: ValidationError) -> ValidationError:
     """Return the same error with the record's id and what to do."""
+    name = kind.__name__
+    return titled(error, f"the stored {name} {stored_id!a} ({_REMEDIES[name]})")
+
+
+def titled(error: ValidationError, title: str) -> ValidationError:
+    """Return the same error of something that is named."""
     details = []
     for detail in error.errors(include_url=False):
         reason = PydanticCustomError(detail["type"], "{said}", {"said": detail["msg"]})
         details.append(InitErrorDetails(type=reason, loc=detail["loc"], input=detail["input"]))
-    name = kind.__name__
-    title = f"the stored {name} {stored_id!a} ({_REMEDIES[name]})"
     return ValidationError.from_exception_data(title, details)

@@ -28,8 +28,8 @@ class TraceFilter(Record):
         started_until: the end of that range, not included.
         min_total_tokens: the turn took at least so many tokens.
         min_latency_ms: the turn took at least so many ms.
-        has_errors: whether the trace's `errors` has any. `success` of its calls is not looked at:
-            the error of a failed call belongs there, too, and every recorder puts it there.
+        has_errors: whether the trace's `errors` has any; every recorder puts the errors of failed
+            calls there, too.
         tool: some element of `tool_traces` has all these fields with exactly these values.
         llm_call: some element of `llm_calls` has all these fields with exactly these values.
     """
@@ -68,13 +68,13 @@ def _only_fields_of(kind: type[Record], value: JsonObject | None) -> JsonObject 
 class UsageSummary(Record):
     """The usage of one group of turns.
 
-    If the groups are models, the tokens, costs and latencies are those of the calls of the model,
-    the turns are those that called it, and energy and CO2 are 0.
+    If the groups are models, tokens, costs and latencies are sums over the calls of the model, the
+    turns are the turns that called it, and energy and CO2 are 0.
 
     Attributes:
         key: the group: an agent's id, the name of a model, a day such as "2026-11-23" (UTC).
-        turns: how many turns the group has.
-        failed_turns: how many of them have any `errors`, as in `TraceFilter.has_errors`.
+        turns: the number of turns of the group.
+        failed_turns: the number of turns with any `errors`, as in `TraceFilter.has_errors`.
         prompt_tokens: the sum of the turns' `total_prompt_tokens`.
         completion_tokens: the sum of the turns' `total_completion_tokens`.
         total_tokens: the sum of the turns' `total_tokens`.
@@ -82,9 +82,9 @@ class UsageSummary(Record):
         cache_write_tokens: the sum over all model calls of the turns.
         reasoning_tokens: the sum over all model calls of the turns.
         cost_usd: the sum over all model calls of the turns whose cost is known, in US dollars.
-        unreported_calls: how many model calls have no tokens of a prompt: nobody reported them, and
-            the sums of tokens are too low by what they used.
-        unpriced_calls: how many model calls have no `cost_usd`.
+        unreported_calls: the number of model calls without tokens of a prompt; the sums of tokens
+            lack them.
+        unpriced_calls: the number of model calls without `cost_usd`.
         mean_latency_ms: the mean of the turns' `total_latency_ms`.
         p50_latency_ms: their median, by nearest rank.
         p95_latency_ms: their 95th percentile, by nearest rank.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
-from jazzmine.errors import NotAppliedError
-from jazzmine.records.conversation_state import ConversationState
-from jazzmine.records.enums import ConversationStatus, FlowStatus
+from pydantic import ValidationError
+
+from jazzmine.records.derived_state import DerivedState
+from jazzmine.records.enums import FlowStatus
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot, SuspendedFlow
 from jazzmine.records.memory_base import (
     ENDED,
@@ -18,7 +18,6 @@ from jazzmine.records.memory_base import (
     memory_record,
     refuse_after_block,
     set_unvalidated,
-    shallow_copy,
 )
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.transition_arguments import (
@@ -31,16 +30,14 @@ from jazzmine.records.transition_arguments import (
 )
 from jazzmine.records.turn import TopicShift, TurnCache, merge_entities
 from jazzmine.records.unknown_fields import KEPT
+from jazzmine.records.unreadable import titled
 
-__all__ = ["STRICT", "WorkingMemory"]
+__all__ = ["WorkingMemory"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AnyTransition = TypeVar("AnyTransition", bound=Callable[..., bool])
-
-# Another key in a working memory's `__dict__`: a transition that does not apply raises.
-STRICT = "_strict"
 
 
 def _transition(method: AnyTransition) -> AnyTransition:
@@ -56,7 +53,7 @@ def _transition(method: AnyTransition) -> AnyTransition:
 
 
 @memory_record
-class WorkingMemory(ConversationState):
+class WorkingMemory(DerivedState):
     """The state of one conversation between its turns and within a turn.
 
     The methods from `begin_turn` on are its transitions. They do no I/O, copy their arguments,
@@ -395,7 +392,10 @@ class WorkingMemory(ConversationState):
         slot that changes closes the question for which the flow waits: the user would confirm
         something else.
         """
-        answer = SlotAnswer(slot_name, value, validation_error)
+        try:
+            answer = SlotAnswer(slot_name, value, validation_error)
+        except ValidationError as refusal:
+            raise titled(refusal, f"the slot {slot_name!a}") from None
         flow = self.active_flow
         slot = flow.slots.get(answer.slot_name) if flow else None
         if slot is None:
@@ -519,139 +519,6 @@ class WorkingMemory(ConversationState):
         turns = {**_without(self.turns_by_message, message_id), message_id: turn}
         return dict(list(turns.items())[-self.max_known_messages :])
 
-    def _end_flow(self, transition: str, status: FlowStatus, flow_id: str | None) -> bool:
-        flow = self.active_flow
-        if flow is None or flow_id not in (None, flow.flow_id):
-            reason = "no active flow" if flow_id is None else f"no active flow {flow_id!r}"
-            return self._not_applied(transition, reason)
-        return self._changed(**self._after_flow(status, self.turn_number))
-
-    def _after_flow(self, status: FlowStatus, turn_number: int) -> dict[str, Any]:
-        """Return the changes that end the active flow, and bring back the one below it."""
-        changes = self._without_flow(status, turn_number)
-        if not changes:
-            return {}
-        return {**changes, **self._resumed(None, turn_number, changes["pending_confirmation"])}
-
-    def _resumed(
-        self, flow_id: str | None, turn: int, question: PendingConfirmation | None = None
-    ) -> dict[str, Any]:
-        """Return the changes that make a flow that was set aside the active one.
-
-        Args:
-            question: the one that stays open.
-        """
-        for suspended in reversed(self.suspended_flows):
-            if flow_id in (None, suspended.flow.flow_id):
-                own = suspended.confirmation
-                if own is not None and not own.is_expired(turn):
-                    question = own
-                return {
-                    "active_flow": shallow_copy(suspended.flow),
-                    "pending_confirmation": question,
-                    "suspended_flows": [f for f in self.suspended_flows if f is not suspended],
-                }
-        return {}
-
-    def _without_flow(self, status: FlowStatus, turn_number: int) -> dict[str, Any]:
-        """Return the changes that archive the active flow, if there is one."""
-        flow, question = self.active_flow, self.pending_confirmation
-        if flow is None:
-            return {}
-        if question is not None and self._is_asked_by(flow, question):
-            question = None
-        return {
-            "active_flow": None,
-            "flow_history": [*self.flow_history, flow.ended(status, turn_number)],
-            "pending_confirmation": question,
-        }
-
-    def _is_asked_by(self, flow: ActiveFlowState, question: PendingConfirmation) -> bool:
-        return self._flow_waits or question.flow_id == flow.flow_id
-
-    def _without_question(self) -> dict[str, Any]:
-        """Return the changes that close the question for which the flow waits."""
-        return {"pending_confirmation": None} if self._flow_waits else {}
-
-    def _without_declined(self, turn: int, cancels: bool) -> dict[str, Any]:
-        """Return the flow and the confirmation after the expiry or the cancellation in a turn."""
-        confirmation = self.pending_confirmation
-        expired = confirmation is not None and confirmation.is_expired(turn)
-        if expired:
-            logger.info("%r: the confirmation expired in turn %d", self.conversation_id, turn)
-        ends = (cancels and self.is_in_flow) or (expired and self._flow_waits)
-        if cancels or expired:
-            set_unvalidated(self, pending_confirmation=None)
-        if not ends:
-            return {}
-        return self._after_flow(FlowStatus.CANCELLED if cancels else FlowStatus.EXPIRED, turn)
-
-    @property
-    def _flow_waits(self) -> bool:
-        flow = self.active_flow
-        return flow is not None and flow.status is FlowStatus.AWAITING_CONFIRMATION
-
-    def _flow_status(self) -> FlowStatus | None:
-        """Return the status that follows from the flow's slots and the confirmation."""
-        flow = self.active_flow
-        if flow is None or not flow.status.is_in_progress:
-            return None if flow is None else flow.status
-        if self._flow_waits and self.pending_confirmation is not None:
-            return FlowStatus.AWAITING_CONFIRMATION
-        return FlowStatus.ACTIVE if flow.all_slots_collected else FlowStatus.COLLECTING_SLOTS
-
-    def _changed(self, **validated: Any) -> bool:
-        values = vars(self)
-        values.update(validated, last_updated=time.time())
-        self._derive()
-        topics, flows = self.topic_history, self.flow_history
-        if (excess := len(topics) - self.max_topic_history) > 0:
-            dropped = self.topics_dropped + excess
-            values.update(topic_history=topics[excess:], topics_dropped=dropped)
-        if ("flow_history" in validated or len(flows) > self.max_flow_history) and (
-            excess := self._excess_flows()
-        ) > 0:
-            dropped = self.flows_dropped + excess
-            values.update(flow_history=flows[excess:], flows_dropped=dropped)
-        return True
-
-    def _excess_flows(self) -> int:
-        """Return how many of the oldest records of flows are too many, or too large."""
-        flows, size = self.flow_history, 0
-        for kept, record in enumerate(reversed(flows[-self.max_flow_history :])):
-            size += len(record.__pydantic_serializer__.to_json(record))
-            if size > self.max_flow_history_bytes:
-                return len(flows) - kept
-        return len(flows) - self.max_flow_history
-
-    def derive_statuses(self) -> None:
-        """Derive the statuses after changes in place; an `ERROR` of the application stays."""
-        if self.status is not ConversationStatus.ERROR:
-            self._derive()
-
-    def _derive(self) -> None:
-        status = self._flow_status()
-        if status is not None and self.active_flow is not None:
-            set_unvalidated(self.active_flow, status=status)
-        idle = ConversationStatus.IDLE
-        if self.pending_confirmation is not None:
-            idle = ConversationStatus.AWAITING_CONFIRMATION
-        set_unvalidated(self, status=_STATUS_IN_FLOW.get(status, idle))
-
-    def _not_applied(self, transition: str, reason: str) -> bool:
-        text = f"{self.conversation_id!r}: {transition} changed nothing: {reason}"
-        if STRICT in vars(self):
-            raise NotAppliedError(text)
-        logger.warning("%s", text)
-        return False
-
 
 def _without(values: Mapping[str, T], name: str) -> dict[str, T]:
     return {key: value for key, value in values.items() if key != name}
-
-
-_STATUS_IN_FLOW: dict[FlowStatus | None, ConversationStatus] = {
-    FlowStatus.ACTIVE: ConversationStatus.IN_FLOW,
-    FlowStatus.COLLECTING_SLOTS: ConversationStatus.COLLECTING_SLOTS,
-    FlowStatus.AWAITING_CONFIRMATION: ConversationStatus.AWAITING_CONFIRMATION,
-}

@@ -1,1 +1,1 @@
-"""Words of texts, queries, and rankings: what all back ends have in common."""
+"""Words of texts, queries and rankings, for all back ends."""

@@ -18,8 +18,8 @@ __all__ = ["Analyser", "Word", "analyser_for", "folded", "is_part_of_pair", "ter
 # pair of characters it needs 12 bytes beside them. In characters, in UTF-8 bytes, in characters.
 _LONGEST_TEXT, _MOST_BYTES, _LONGEST_WORD = 100_000, 120_000, 64
 
-# Scripts that are written without spaces: Thai, Lao, Myanmar, Khmer, kana, CJK ideographs, and
-# their extensions; and Hangul, whose words end in particles. Their words are pairs of characters.
+# Scripts without spaces: Thai, Lao, Myanmar, Khmer, kana, CJK ideographs, and their extensions; and
+# Hangul, whose words end in particles. Their words are pairs of characters.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3"
     "\uf900-\ufaff\U00020000-\U0003ffff"
@@ -56,7 +56,7 @@ _CHUNK = re.compile(f"{_PARTS}|.", re.DOTALL)
 
 
 class _Folding(dict[int, str]):
-    """For each character, those that stand for it: a table for `str.translate`."""
+    """Replacements of characters: a table for `str.translate`."""
 
     def __missing__(self, code: int) -> str:
         value = self[code] = _fold(chr(code))
@@ -84,10 +84,10 @@ _FOLDING.update(
 
 
 def folded(text: str) -> str:
-    """Return a text in which what is compared as equal is equal.
+    """Return a text in the form in which texts are compared.
 
-    Compatible characters are the same (NFKC), without case, and marks and invisible characters
-    are removed.
+    Compatible characters are replaced (NFKC), without case, and marks and invisible characters are
+    removed.
     """
     if text.isascii():
         return text.lower()
@@ -98,7 +98,7 @@ class Word(NamedTuple):
     """A word of a text.
 
     Attributes:
-        form: the folded word, and after a vertical bar its stem, if that is another.
+        form: the folded word, and after a vertical bar its stem, if it differs.
         start, end: its place in the text.
     """
 
@@ -111,7 +111,7 @@ class Analyser:
     """Finds the words of texts.
 
     Args:
-        language: that of the stems, as `snowballstemmer` calls it; empty for no stems.
+        language: the language of the stems, as `snowballstemmer` calls it; empty for no stems.
 
     Raises:
         ConfigurationError: the language is not known.
@@ -131,7 +131,7 @@ class Analyser:
         return " ".join(text[start:end][:_LONGEST_WORD] for start, end, _ in _places(text))
 
     def words(self, text: str) -> list[Word]:
-        """Return the words of a text in order; of a long one, those of its beginning."""
+        """Return the words of a text in order; of a long text, the words of its beginning."""
         text = _beginning(text)
         if text.isascii():
             comparable, origins = text.lower(), None
@@ -150,7 +150,7 @@ class Analyser:
 
 @lru_cache(maxsize=8)
 def analyser_for(language: str) -> Analyser:
-    """Return the analyser for a language, with the stems that it remembers."""
+    """Return the analyser for a language, with its cache of stems."""
     return Analyser(language)
 
 
@@ -165,7 +165,7 @@ def is_part_of_pair(form: str) -> bool:
 
 
 def _beginning(text: str) -> str:
-    """Return what is indexed of a text."""
+    """Return the indexed beginning of a text."""
     text = text[:_LONGEST_TEXT]
     if text.isascii():
         return text
@@ -191,7 +191,7 @@ def _places(comparable: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _folded_with_origins(text: str) -> tuple[str, list[int]]:
-    """Return a folded text, and where each of its characters is from; the end is the last one."""
+    """Return a folded text, and the place of each of its characters in the text."""
     pieces, origins = [], []
     for chunk in _CHUNK.finditer(text):
         characters = chunk[0]

@@ -1,4 +1,4 @@
-"""What a store says of its index of words."""
+"""The state of a store's search index."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["SearchState"]
 
 
 class SearchState(NamedTuple):
-    """How a store's index was made.
+    """The state of a search index.
 
     Attributes:
-        language: that of the stems; empty if there are none.
+        language: the language of the stems; empty without stems.
         is_complete: whether all messages are indexed.
     """
 

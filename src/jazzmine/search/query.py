@@ -1,4 +1,4 @@
-"""What a query looks for: words, "quoted phrases", `prefix*` and `-word`."""
+"""Queries: words, "quoted phrases", `prefix*` and `-word`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Term(NamedTuple):
     """A word of a query.
 
     Attributes:
-        forms: the folded word, and its stem if that is another: one of them has to be there.
+        forms: the folded word, and its stem if it differs; one of them has to match.
         is_prefix: whether longer words that begin with one of the forms count, too.
     """
 
@@ -50,7 +50,7 @@ class Term(NamedTuple):
 
 
 class Clause(NamedTuple):
-    """What a message may have: a word, or the words of a phrase, one directly after another.
+    """A word, or the words of a phrase, directly after each other.
 
     For an index, a message has the clause if it has each of the terms, in any order.
     """
@@ -77,8 +77,8 @@ class Query(NamedTuple):
     """A query, without repetitions.
 
     Attributes:
-        clauses: what is wanted.
-        excluded: what must not be there.
+        clauses: the words and phrases to find.
+        excluded: the words and phrases that must not occur.
     """
 
     clauses: tuple[Clause, ...]
@@ -86,12 +86,12 @@ class Query(NamedTuple):
 
 
 class SearchScope(NamedTuple):
-    """Which messages are searched: those that meet all that is given.
+    """The messages to search; all given conditions must hold.
 
     Attributes:
-        user_id: whose messages.
-        conversation_id: of which conversation.
-        agent_id: of the conversations that have this agent.
+        user_id: the user.
+        conversation_id: the conversation.
+        agent_id: the agent of the conversation.
         roles: values of `MessageRole`; empty for all.
         since, until: `timestamp` is at least `since`, and less than `until`, in ms.
     """
@@ -110,11 +110,11 @@ class FoundPage(NamedTuple):
     Attributes:
         clauses: at least one.
         every: whether a message needs all of them, or one.
-        without: it must have none of these terms.
-        scope: which messages are searched.
-        limit: how many at most; at least 1.
-        after: the id of the last message of the page before, which need not match, but has to be
-            of the user, the conversation and the agent of the scope; None is the first page.
+        without: terms that it must not have.
+        scope: the messages to search.
+        limit: the largest number of messages; at least 1.
+        after: the id of the last message of the page before. It need not match, but has to be of
+            the user, the conversation and the agent of the scope. None is the first page.
     """
 
     clauses: Sequence[Clause]
@@ -126,7 +126,7 @@ class FoundPage(NamedTuple):
 
 
 def parse_query(text: str, analyser: Analyser) -> Query:
-    """Read a query; signs that mean nothing here are left out, and a quote may lack its end."""
+    """Read a query; other signs are left out, and a quote may lack its end."""
     wanted: dict[Clause, None] = {}
     excluded: dict[Clause, None] = {}
     for minus, phrase, sign, word in _PART.findall(text):
@@ -165,7 +165,7 @@ def _term(text: str, word: Word, is_last: bool) -> Term:
 
 
 def spans_of(query: Query, text: str, analyser: Analyser) -> list[tuple[int, int]]:
-    """Return the places in a text of what a query wants, in order; those that overlap as one."""
+    """Return the places of a query's clauses in a text, in order; overlapping places are one."""
     words = analyser.words(text)
     forms = [word.form for word in words]
     places = sorted(

@@ -33,15 +33,15 @@ Counts: TypeAlias = tuple[int, Sequence[int]]
 
 _K1, _B = 1.2, 0.75
 
-# Among so many messages, a word that half of them have says nothing beside rarer ones.
+# From this number of messages on, a word in half of them is left out beside rarer ones.
 _MANY_MESSAGES = 100
 
 
 def clauses_to_find(clauses: Sequence[Clause], counts: Counts) -> list[Clause]:
     """Return the clauses of which a message needs one, rarest first.
 
-    A word that half of many messages have finds them only if there is no rarer one. Of the others
-    the rarest are taken, as long as no more than 2,000 messages have them; the rarest in any case.
+    A word in half of many messages is taken only if there is no rarer one. Of the others the rarest
+    are taken, as long as no more than 2,000 messages have them; the rarest in any case.
     """
     total, found = counts
     is_countable = _MANY_MESSAGES <= total < MOST_MESSAGES_COUNTED
@@ -63,9 +63,9 @@ def ranked(
     """Rank index entries by BM25 (k1 1.2, b 0.75); equal scores keep their order.
 
     Args:
-        entries: those that an index has found; the average length is theirs.
-        query: whose clauses are summed up, and whose exclusions are left out.
-        counts: for the clauses of the query.
+        entries: the entries that an index has found; BM25 takes their average length.
+        query: the scores of its clauses are added; its exclusions are left out.
+        counts: the frequencies of its clauses.
         needed: the clauses of which an entry must have one.
 
     Returns:
@@ -139,7 +139,7 @@ def _count(first: set[str], others: Sequence[set[str]], text: Sequence[str]) -> 
 
 
 def matches(entry: str, query: Query) -> bool:
-    """Return whether an index entry has all that a query wants, and nothing that it excludes."""
+    """Return whether an index entry has all clauses of a query, and no excluded one."""
     forms = entry.split()
     return all(clause.places(forms) for clause in query.clauses) and not _is_excluded(forms, query)
 

@@ -52,7 +52,7 @@ def _packed(vector: Iterable[float]) -> bytes:
 
 
 def ranked_by_vector(query: bytes, vectors: Iterable[tuple[str, bytes]]) -> Ranking:
-    """Rank vectors by their cosine with that of the query, exactly; of several, by the highest.
+    """Rank vectors by their cosine with the query's, exactly; several vectors by the highest.
 
     Args:
         query, vectors: as `packed_vectors` returns them, the query alone; those of another number

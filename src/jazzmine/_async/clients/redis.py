@@ -2,38 +2,65 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from jazzmine._compat.redis import (
-    AsyncAnyRedis as AnyRedis,
-)
-from jazzmine._compat.redis import (
-    async_cluster_for as cluster_for,
-)
-from jazzmine._compat.redis import (
-    async_new_retry as new_retry,
-)
-from jazzmine._compat.redis import (
-    async_time_limit as time_limit,
-)
+from jazzmine._compat.redis import AsyncAnyRedis as AnyRedis
+from jazzmine._compat.redis import async_redis as redis_module
+from jazzmine._compat.redis import async_socket_timeout as socket_timeout
+from jazzmine._compat.redis import async_time_limit as time_limit
 from jazzmine.backends.redis.driver import (
+    connection_settings,
     failures,
     is_cluster,
     is_of_another_type,
     is_transient,
+    pauses,
+    pool_settings,
     redis_driver,
+    settings_of,
     translated,
 )
 from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
-__all__ = ["RedisClient"]
+__all__ = ["RedisClient", "client_for", "require_client"]
 
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
+
+
+def require_client(client: Any) -> None:
+    """Raise `TypeError` unless this is a client for this API; warn where nothing ends a call."""
+    module = redis_module()
+    if not isinstance(client, (module.Redis, module.RedisCluster)):
+        raise TypeError(
+            f"redis_client must be a {AnyRedis}, not {type(client)!r}; initialize() takes a URL"
+        )
+    if socket_timeout(1.0) and settings_of(client).get("socket_timeout", 0) is None:
+        text = "redis_client has no socket_timeout: a call may wait for a silent server for ever"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+
+
+def client_for(url: str, seconds: float) -> AnyRedis:
+    """Return a client of one server; does not connect.
+
+    Args:
+        seconds: how long the server is waited for at once, in s.
+
+    Raises:
+        ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
+    """
+    module = redis_module()
+    settings = {**pool_settings(seconds), "socket_timeout": socket_timeout(seconds)}
+    pool = module.BlockingConnectionPool.from_url(url, **settings)
+    # Only a connection, which is not used, notices an unknown option of a URL.
+    pool.connection_class(**pool.connection_kwargs)
+    client: AnyRedis = module.Redis.from_pool(pool)
+    return client
 
 
 class RedisClient:
@@ -50,7 +77,7 @@ class RedisClient:
         self._client: Any = client
         self._attempt_seconds, self._margin = float("inf"), 0.0
         self._url = ""
-        self._retry = new_retry()
+        self._retry = redis_module().retry.Retry(pauses(), -1, failures())
         self._closed = False
 
     def own(self, url: str, attempt_seconds: float) -> None:
@@ -71,8 +98,7 @@ class RedisClient:
         try:
             if self._url and await self._is_node_of_cluster(deadline):
                 await self._client.aclose()
-                make = partial(cluster_for, self._url, self._attempt_seconds)
-                self._client = await self._repeated(deadline, make)
+                self._client = await self._repeated(deadline, self._of_cluster)
             await self.ping(deadline)
         except BaseException:
             await self._close_own()
@@ -102,11 +128,11 @@ class RedisClient:
         """
         operands = (len(keys), *keys, *arguments)
         try:
-            return await self.execute(deadline, "EVALSHA", script.digest, *operands)
+            return await self._execute(deadline, keys, "EVALSHA", script.digest, *operands)
         except StoreUnavailableError as error:
             if not isinstance(error.__cause__, redis_driver().exceptions.NoScriptError):
-                raise _of_another_program(error, keys) from error.__cause__
-        return await self.execute(deadline, "EVAL", script.text, *operands)
+                raise
+        return await self._execute(deadline, keys, "EVAL", script.text, *operands)
 
     async def read_hash(
         self, key: bytes, fields: Sequence[str], deadline: Deadline
@@ -116,19 +142,24 @@ class RedisClient:
         Raises:
             StoreUnavailableError: as for `run`.
         """
-        try:
-            # In lower case, the server is asked, and not the cache of the client.
-            values: list[bytes | None] = await self.execute(deadline, "hmget", key, *fields)
-        except StoreUnavailableError as error:
-            raise _of_another_program(error, [key]) from error.__cause__
+        # In lower case, the server is asked, and not the cache of the client.
+        values: list[bytes | None] = await self._execute(deadline, [key], "hmget", key, *fields)
         return values
 
-    async def execute(self, deadline: Deadline, name: str, *arguments: str | bytes | int) -> Any:
-        """Send a command, and return its reply, with bytes for text."""
+    async def _execute(
+        self, deadline: Deadline, keys: Sequence[bytes], name: str, *arguments: str | bytes | int
+    ) -> Any:
         # The client would encode text as its owner wants it.
         encoded = [each if isinstance(each, bytes) else str(each).encode() for each in arguments]
         send = partial(self._client.execute_command, name, *encoded, NEVER_DECODE=True)
-        return await self._repeated(deadline, send)
+        try:
+            return await self._repeated(deadline, send)
+        except StoreUnavailableError as error:
+            if not is_of_another_type(error.__cause__):
+                raise
+            names = " or ".join(repr(key.decode(errors="replace")) for key in keys)
+            text = f"{error}: the key {names} is another program's"
+            raise StoreUnavailableError(text) from error.__cause__
 
     async def _is_node_of_cluster(self, deadline: Deadline) -> bool:
         ask = partial(self._client.execute_command, "INFO", "cluster")
@@ -139,6 +170,10 @@ class RedisClient:
                 raise
             return False  # the user may not ask
         return bool(info.get("cluster_enabled"))
+
+    async def _of_cluster(self) -> Any:
+        settings = connection_settings(self._attempt_seconds)
+        return redis_module().RedisCluster.from_url(self._url, **settings)
 
     async def ping(self, deadline: Deadline) -> None:
         """Ask a server, in a cluster any of them, for a sign of life."""
@@ -227,13 +262,3 @@ class RedisClient:
 
 def _closed_meanwhile() -> StoreClosedError:
     return StoreClosedError("this store was closed meanwhile; open another with initialize()")
-
-
-def _of_another_program(
-    error: StoreUnavailableError, keys: Sequence[bytes]
-) -> StoreUnavailableError:
-    """Return the error, which names the keys if one of them holds another type."""
-    if not is_of_another_type(error.__cause__):
-        return error
-    names = " or ".join(repr(key.decode(errors="replace")) for key in keys)
-    return StoreUnavailableError(f"{error}: the key {names} is another program's")

@@ -1,1 +1,1 @@
-"""Long-term memories: one module for the promise, one for each back end."""
+"""Long-term memories: the public store, and a module for each back end."""

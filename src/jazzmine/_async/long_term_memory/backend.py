@@ -1,4 +1,4 @@
-"""What a back end of a long-term memory has to provide."""
+"""The hooks of a back end of a long-term memory."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ class ItemBackend(Backend):
     """The hooks of a long-term memory, each of them one step.
 
     Arguments are checked before a hook is called. Items are found by their paths (see
-    `records.item_paths`), and sort as these do, by code points. Every write may be repeated after
-    its outcome was lost: one that took effect has the result that it had then. An item whose
-    `expires_at` is not later than the store's clock is not there, for reads and for writes.
+    `records.item_paths`), and are sorted by them, by code points. Every write may be repeated after
+    its outcome was lost. An expired item, by the store's clock, is invisible for reads and writes.
     """
 
-    #: How many items a step of an erasure deletes.
+    #: The number of items that a step of an erasure deletes.
     deleted_at_once: ClassVar[int] = 500
 
     @abstractmethod
@@ -47,33 +46,32 @@ class ItemBackend(Backend):
         one before.
 
         Returns:
-            What became of each change, or one that was not expected.
+            The outcome of each change, or the first conflict.
         """
 
     @abstractmethod
     async def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Set `expires_at` of items, each where the item has the revision still.
+        """Set `expires_at` of items that still have the given revision.
 
         There is at least one, each of another path. Revisions and times stay as they are.
 
         Returns:
-            How many were set.
+            The number of items that were set.
         """
 
     @abstractmethod
     async def restore(self, changes: Sequence[ItemChange]) -> None:
-        """Store items with the times and the revisions that they have.
+        """Store items with their times and revisions, in place of those at their paths.
 
-        They take the place of those at their paths, and each revision that is given later is higher
-        than theirs. There is at least one, each of another path. It may end with the first ones
-        stored.
+        Each revision that is given later is higher. There is at least one item, each of another
+        path. An error may leave the first ones stored.
         """
 
     @abstractmethod
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
-        """Store other forms of items, each where the item has the revision still.
+        """Store other forms of items that still have the given revision.
 
-        Revisions and times stay as they are. It may end with some of them stored.
+        Revisions and times stay as they are. An error may leave some of them stored.
         """
 
     @abstractmethod
@@ -83,9 +81,9 @@ class ItemBackend(Backend):
         """Return a page of items.
 
         Args:
-            query: which items, and what of them.
-            limit: how many at most; None is no limit.
-            after: the last item of the page before, which need not be stored any more.
+            query: the items and their columns.
+            limit: the largest number of items; None is no limit.
+            after: the last item of the page before; it may be deleted meanwhile.
         """
 
     @abstractmethod
@@ -95,35 +93,35 @@ class ItemBackend(Backend):
         """Return namespaces that have items, in order.
 
         Args:
-            prefix: the namespace in or below which they are, as `namespace_path` returns it.
-            first: none that sorts before this.
-            limit: how many at most.
-            user_id: only those with items of this user; None is anybody's.
+            prefix: the namespace, or one above it, as `namespace_path` returns it.
+            first: the first possible namespace.
+            limit: the largest number of namespaces.
+            user_id: only namespaces with items of this user; None is any user.
         """
 
     @abstractmethod
     async def move_user(self, from_id: str, to_id: str) -> int:
-        """Make all items of one user another's, in one step, and return how many."""
+        """Give all items of one user to another, in one step, and return their number."""
 
     @abstractmethod
     async def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items, expired ones too, and return how many.
+        """Delete some of a user's items, expired ones too, and return their number.
 
-        If fewer than `limit` are deleted, no other was there.
+        If it is less than `limit`, no item is left.
 
         Args:
-            user_id: whose items.
-            limit: how many at most; at least 1.
+            user_id: the user.
+            limit: the largest number of items; at least 1.
         """
 
     @abstractmethod
     async def prune(self, limit: int, user_id: str | None = None) -> int:
-        """Delete up to `limit` expired items, those first that have expired first.
+        """Delete up to `limit` expired items, in the order of their expiry.
 
         Args:
-            limit: how many at most.
-            user_id: only those of this user; None is anybody's.
+            limit: the largest number of items.
+            user_id: only items of this user; None is any user.
 
         Returns:
-            How many were deleted.
+            The number of deleted items.
         """

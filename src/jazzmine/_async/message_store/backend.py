@@ -335,11 +335,15 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        """Yield all records of a kind in the order in which their ids were first stored.
+    def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> AsyncIterator[tuple[RecordKind, Sequence[Row]]]:
+        """Yield all records of some kinds, each in the order in which ids were first stored.
+
+        They are those of one moment where the back end can read so: on PostgreSQL.
 
         Args:
-            kind: which records.
+            kinds: which records, one kind after the other.
             size: how many at a time, at the most.
         """
 

@@ -12,12 +12,7 @@ from jazzmine._async.clients.mongodb.types import Session
 from jazzmine._async.message_store.backend import Batch, TraceKey
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
-from jazzmine.backends.mongodb.documents import (
-    Document,
-    stored_fields,
-    to_row,
-    to_rows,
-)
+from jazzmine.backends.mongodb.documents import Document, stored_fields, to_row, to_rows
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_BY,
@@ -40,12 +35,7 @@ from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind
-from jazzmine.records.hook_arguments import (
-    ConversationPage,
-    MessagePage,
-    NewestPage,
-    TracePage,
-)
+from jazzmine.records.hook_arguments import ConversationPage, MessagePage, NewestPage, TracePage
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
@@ -184,11 +174,14 @@ class MongoDBReads(MongoDBSearch):
         pipeline = usage_pipeline({**filter_query(where), **NO_COPY}, by)
         return read_summaries(await self._aggregate(TRACES, pipeline), by)
 
-    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        first_stored, query = Listing(COLLECTIONS_OF[kind], "_id", 1), Document()
-        while documents := await self._find(first_stored, query, size):
-            query = {"_id": {"$gt": documents[-1]["_id"]}}
-            yield to_rows(documents)
+    async def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> AsyncIterator[tuple[RecordKind, Sequence[Row]]]:
+        for kind in kinds:
+            first_stored, query = Listing(COLLECTIONS_OF[kind], "_id", 1), Document()
+            while documents := await self._find(first_stored, query, size):
+                query = {"_id": {"$gt": documents[-1]["_id"]}}
+                yield kind, to_rows(documents)
 
     async def _page(
         self,

@@ -15,12 +15,7 @@ from jazzmine._async.clients.mongodb.client import MongoDBClient
 from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine._async.message_store.searching import run_analysis
 from jazzmine.backends.mongodb import words
-from jazzmine.backends.mongodb.documents import (
-    HIDDEN,
-    Document,
-    id_of,
-    searched_fields,
-)
+from jazzmine.backends.mongodb.documents import HIDDEN, Document, id_of, searched_fields
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES
 from jazzmine.backends.mongodb.queries import equal
 from jazzmine.errors import NotFoundError

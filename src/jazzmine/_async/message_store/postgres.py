@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jazzmine._async.clients.postgres import new_client
-from jazzmine._async.message_store.backend import (
-    Batch,
-    MessageBackend,
-    TraceKey,
-)
+from jazzmine._async.message_store.backend import Batch, TraceKey
 from jazzmine._async.message_store.building import built
-from jazzmine._async.message_store.searching import run_analysis, settle_search
+from jazzmine._async.message_store.postgres_search import PostgresSearch
+from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
-from jazzmine.backends.postgres import word_index as words
 from jazzmine.backends.postgres.rows import (
     append_parameters,
-    are_finite,
     filter_parameters,
     page_of,
     pruned_parameter,
@@ -38,13 +33,7 @@ from jazzmine.backends.postgres.schema import MESSAGE_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.encryption.codecs import record_codec
-from jazzmine.errors import (
-    ConfigurationError,
-    ConflictError,
-    IntegrityError,
-    NotFoundError,
-    StoreUnavailableError,
-)
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
@@ -60,17 +49,12 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
-from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 if TYPE_CHECKING:
     from jazzmine._async.clients.postgres.client import PostgresClient
 
 __all__ = ["PostgresBackend", "PostgresMessageStore"]
 
-_PENDING_AT_ONCE = 500
 _ATTEMPTS_TO_CREATE = 4
 _BEFORE_ALL = -(2**63)
 
@@ -89,18 +73,10 @@ class PostgresMessageStore(MessageStore):
         super().__init__(PostgresBackend(config, client), record_codec(config))
 
 
-class PostgresBackend(MessageBackend):
+class PostgresBackend(PostgresSearch):
     """The hooks of the message store in PostgreSQL."""
 
     system_name = "postgresql"
-
-    def __init__(self, config: PostgresConfig, client: PostgresClient) -> None:
-        self._client = client
-        self._language = config.search_language
-        self._analyser: Analyser | None = None
-        # How far the index of words is filled: the id of a message; how many have no entry yet.
-        self._filled = ""
-        self._unindexed: int | None = None
 
     async def open(self) -> None:
         """Bring the schema up to date, and connect."""
@@ -127,28 +103,25 @@ class PostgresBackend(MessageBackend):
 
     async def store(self, turn: Turn) -> None:
         conversation, messages, trace = turn
+        given: Snapshot[Any]
         if conversation is None and trace is None and len(messages) == 1:
-            (message,) = messages
-            if self._analyser is None:
-                values = row_values("messages", message, None)
-            else:
-                build = partial(row_values, "messages")
-                values = await built(build, message, messages, self._analyser)
-            await self._store_one("messages", message, values)
+            table, given = "messages", messages[0]
         elif conversation is None and trace is not None and not messages:
-            await self._store_one("turn_traces", trace, row_values("turn_traces", trace, None))
+            table, given = "turn_traces", trace
         elif conversation is not None and trace is None and not messages:
-            values = row_values("conversations", conversation, None)
-            await self._store_one("conversations", conversation, values)
+            table, given = "conversations", conversation
         else:
             conversations = () if conversation is None else (conversation,)
             await self.store_many(conversations, messages, () if trace is None else (trace,))
-
-    async def _store_one(
-        self, table: str, snapshot: Snapshot[Any], values: Mapping[str, object]
-    ) -> None:
+            return
+        if self._analyser is None or not messages:
+            values = row_values(table, given, None)
+        else:
+            build = partial(row_values, table)
+            values = await built(build, given, messages, self._analyser)
         if not await self._client.run(sql.STORE_ONE[table], values):
-            record, reason = snapshot.record, sql.REFUSALS[table]
+            record: Any = given.record
+            reason = sql.REFUSALS[table]
             owner = record.agent_id if table == "conversations" else record.conversation_id
             raise IntegrityError(f"{record.id!r} {reason} {owner!r}; nothing was written")
 
@@ -360,114 +333,16 @@ class PostgresBackend(MessageBackend):
         return page_of(await self._client.run(statement, parameters, prepare=prepare), page.after)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        from jazzmine.backends.postgres.errors import is_out_of_range
-
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.summarize(conditions, by)
-        try:
-            rows = await self._client.run(statement, parameters, prepare=False)
-            if are_finite(rows):
-                return summaries(rows)
-        except StoreUnavailableError as error:
-            if not is_out_of_range(error):
-                raise
-        lenient = trace_sql.summarize(conditions, by, lenient=True)
-        return summaries(await self._client.run(lenient, parameters, prepare=False))
+        return summaries(await self._client.run(statement, parameters, prepare=False))
 
-    # Words
-
-    async def search_state(self) -> SearchState | None:
-        return self._following(await self._client.run(words.SEARCH_STATE))
-
-    def _following(self, rows: Sequence[Any]) -> SearchState | None:
-        """Return the state of the index in the rows of a query, and follow it from now on."""
-        state = words.read_state(rows[0][0]) if rows else None
-        self._analyser = None if state is None else analyser_for(state.language)
-        return state
-
-    async def prepare_search(self) -> SearchState | None:
-        try:
-            rows = await self._client.run(words.SEARCH_STATE_AND_PENDING)
-        except ConfigurationError:  # there is no table of words
-            return await self.search_state()
-        state = self._following(rows)
-        if state is not None and state.is_complete and rows[0][1]:
-            await self._index_pending()
-        return state
-
-    async def make_search(self, language: str | None) -> None:
-        await self._client.change_search(language)
-        self._filled, self._unindexed = "", None
-        await self.search_state()
-
-    async def fill_search(self, size: int) -> tuple[int, int]:
-        state = await self.search_state()
-        if state is None:
-            return 0, 0
-        if self._unindexed is None:
-            self._unindexed = await self.count_unindexed()
-        page = {"after": self._filled, "limit": size}
-        rows = await self._client.run(words.UNINDEXED, page)
-        if not rows and self._filled:
-            # Those that others have stored meanwhile, and those that were locked.
-            rows = await self._client.run(words.UNINDEXED, {**page, "after": ""})
-        if not rows:
-            await self._client.run(words.COMPLETE, {"language": state.language})
-            return 0, 0
-        self._filled = rows[-1][0]
-        indexed = await self._index(rows)
-        self._unindexed = max(1, self._unindexed - indexed)
-        return indexed, self._unindexed
-
-    async def count_unindexed(self) -> int:
-        unindexed: int = (await self._client.run(words.COUNT_UNINDEXED))[0][0]
-        return unindexed
-
-    async def _index(self, rows: Sequence[Row]) -> int:
-        """Index messages, each given as its id, its text and its version; return how many."""
-        if self._analyser is None:
-            return 0
-        texts = [row[1] for row in rows]
-        entries = await run_analysis(texts, words.entries_json, rows, self._analyser)
-        return len(await self._client.run(words.INDEX, {"entries": entries}))
-
-    async def _index_pending(self) -> None:
-        """Index what processes have stored that do not know of the index."""
-        while rows := await self._client.run(words.PENDING, {"limit": _PENDING_AT_ONCE}):
-            if not await self._index(rows):
-                return
-
-    async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        parameters = {
-            **words.scope_parameters(scope),
-            "queries": [words.scope_query(scope, words.clause_query(clause)) for clause in clauses],
-            "most_messages": MOST_MESSAGES_COUNTED,
-            "most_found": MOST_FOUND_COUNTED,
-        }
-        rows = await self._client.run(words.count_found(scope), parameters)
-        return rows[0][0], rows[0][1]
-
-    async def list_found(self, page: FoundPage) -> Sequence[Row]:
-        scope, after = page.scope, page.after
-        parameters = {
-            **words.scope_parameters(scope),
-            "query": words.clauses_query(page.clauses, page.every, page.without, scope),
-            "limit": page.limit,
-        }
-        if after is not None:
-            place = {**words.scope_parameters(scope), "after": to_text(after)}
-            rows = await self._client.run(words.place_of(scope), place)
-            if not rows:
-                raise NotFoundError(f"after={after!r} is no message that is searched")
-            parameters["last_timestamp"], parameters["last_seq"] = rows[0]
-        # How rare the words are decides which index is the best.
-        statement = words.list_found(scope, after is not None)
-        rows = await self._client.run(statement, parameters, prepare=False)
-        return [(from_text(row[0]), row[1]) for row in rows]
-
-    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        async for rows in self._client.stream(sql.ALL_STORED[kind], size):
-            yield stored_rows(rows)
+    async def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> AsyncIterator[tuple[RecordKind, Sequence[Row]]]:
+        statements = [sql.ALL_STORED[kind] for kind in kinds]
+        async for number, rows in self._client.stream(statements, size):
+            yield kinds[number], stored_rows(rows)
 
     async def _one(self, statement: str, key: str) -> Row | None:
         rows = await self._client.run(statement, {"id": to_text(key)})

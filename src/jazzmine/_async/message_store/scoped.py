@@ -10,23 +10,12 @@ from jazzmine._async.message_store.ownership import OwnedRecords, about, not_sto
 from jazzmine._async.operation import composed, operation
 from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records.arguments import require_count, require_id
-from jazzmine.records.base import snapshot, snapshot_all
-from jazzmine.records.conversation_log import (
-    require_one_conversation,
-)
-from jazzmine.records.hook_arguments import MessagePage
-from jazzmine.records.log import ANY, NOTHING, AnyMessage, Erasure, Nothing
-from jazzmine.records.messages import (
-    Conversation,
-    FoundMessage,
-    Message,
-    MessageRole,
-    SearchOrder,
-)
-from jazzmine.records.owners import (
-    id_taken,
-    require_own,
-)
+from jazzmine.records.base import snapshot
+from jazzmine.records.conversation_log import unknown_conversation
+from jazzmine.records.hook_arguments import Append, MessagePage, Turn
+from jazzmine.records.log import Erasure
+from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole, SearchOrder
+from jazzmine.records.owners import id_taken, require_own
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -71,21 +60,18 @@ class ScopedMessageStore(OwnedRecords):
 
     # Conversations
 
-    @composed
-    async def store_conversation(self, conversation: Conversation) -> None:
-        """Store a conversation of the user."""
-        given = snapshot(conversation, Conversation).record
-        await self._require_free(given)
-        await self._store.store_conversation(given)
-        self._remember(given.id)
-
-    @composed
-    async def update_conversation(self, conversation: Conversation) -> None:
-        """Store a conversation of the user."""
-        given = snapshot(conversation, Conversation).record
-        await self._require_free(given)
-        await self._store.update_conversation(given)
-        self._remember(given.id)
+    async def _put(self, turn: Turn) -> None:
+        """Store some records, if they are for conversations of the user."""
+        conversation, messages, trace = turn
+        created = None if conversation is None else conversation.record
+        if created is not None:
+            await self._require_free(created)
+        records = [message.record for message in messages]
+        of_turn = None if trace is None else trace.record
+        await self._require_within(records, of_turn, None if created is None else created.id)
+        await self._store._put(turn)
+        if created is not None:
+            self._remember(created.id)
 
     @composed
     async def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
@@ -131,27 +117,6 @@ class ScopedMessageStore(OwnedRecords):
         return await self._store.delete_conversation(conversation_id)
 
     # Messages
-
-    @composed
-    async def store_message(self, message: Message) -> None:
-        """Store a message in a conversation of the user."""
-        given = snapshot(message, Message).record
-        await self._require(given.conversation_id)
-        await self._store.store_message(given)
-
-    @composed
-    async def update_message(self, message: Message) -> None:
-        """Store a message in a conversation of the user."""
-        given = snapshot(message, Message).record
-        await self._require(given.conversation_id)
-        await self._store.update_message(given)
-
-    @composed
-    async def store_messages(self, messages: Iterable[Message]) -> None:
-        """Store messages in conversations of the user."""
-        given = [message.record for message in snapshot_all(messages, Message)]
-        await self._require_within(given, None)
-        await self._store.store_messages(given)
 
     @composed
     async def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
@@ -200,30 +165,10 @@ class ScopedMessageStore(OwnedRecords):
 
     # A conversation as a log
 
-    @composed
-    async def append_messages(
-        self,
-        conversation_id: str,
-        messages: Iterable[Message],
-        *,
-        expected_last: str | AnyMessage | None = ANY,
-        trace: TurnTrace | None = None,
-        replace_after: str | Nothing | None = NOTHING,
-    ) -> list[Message]:
-        """Store new messages after all others of a conversation of the user."""
-        snapshots = snapshot_all(messages, Message)
-        of_turn = None if trace is None else snapshot(trace, TurnTrace)
-        require_one_conversation(require_id("conversation_id", conversation_id), snapshots, of_turn)
-        if not snapshots:
-            return []
-        await self._require(conversation_id)
-        return await self._store.append_messages(
-            conversation_id,
-            [message.record for message in snapshots],
-            expected_last=expected_last,
-            trace=None if of_turn is None else of_turn.record,
-            replace_after=replace_after,
-        )
+    async def _append(self, given: Append) -> list[Message]:
+        if not await self._has(given.conversation_id):
+            raise unknown_conversation(given.conversation_id)
+        return await self._store._append(given)
 
     @composed
     async def fork_conversation(
@@ -244,39 +189,6 @@ class ScopedMessageStore(OwnedRecords):
         return ids
 
     # Traces
-
-    @composed
-    async def store_turn_trace(self, trace: TurnTrace) -> None:
-        """Store the trace of a message in a conversation of the user."""
-        given = snapshot(trace, TurnTrace).record
-        await self._require_within([], given)
-        await self._store.store_turn_trace(given)
-
-    @composed
-    async def store_turn(
-        self,
-        *,
-        conversation: Conversation | None = None,
-        messages: Iterable[Message] = (),
-        trace: TurnTrace | None = None,
-    ) -> None:
-        """Store the records of a turn in conversations of the user."""
-        given = None if conversation is None else snapshot(conversation, Conversation).record
-        of_turn = None if trace is None else snapshot(trace, TurnTrace).record
-        records = [message.record for message in snapshot_all(messages, Message)]
-        if given is not None:
-            await self._require_free(given)
-        others = [one for one in records if given is None or one.conversation_id != given.id]
-        ids = {record.id for record in records}
-        if of_turn is not None and given is not None and of_turn.conversation_id == given.id:
-            await self._require_within(others, None)
-            if of_turn.message_id not in ids:
-                await self._require_message(of_turn.message_id)
-        else:
-            await self._require_within(others, of_turn)
-        await self._store.store_turn(conversation=given, messages=records, trace=of_turn)
-        if given is not None:
-            self._remember(given.id)
 
     @operation("traces")
     async def get_turn_traces_by_agent_id(

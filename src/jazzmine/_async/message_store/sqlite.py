@@ -6,19 +6,16 @@ import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
-from jazzmine._async.message_store.backend import (
-    Batch,
-    MessageBackend,
-    TraceKey,
-)
+from jazzmine._async.message_store.backend import Batch, TraceKey
 from jazzmine._async.message_store.searching import settle_search
+from jazzmine._async.message_store.sqlite_search import SQLiteSearch
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
-from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
+from jazzmine.backends.sqlite import erasure, log_changes, queries, writes
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
@@ -41,9 +38,6 @@ from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
-from jazzmine.search.ranking import Counts
 
 __all__ = ["SQLiteBackend", "SQLiteMessageStore"]
 
@@ -56,7 +50,7 @@ _TABLES: dict[RecordKind, str] = {
 }
 
 
-class SQLiteBackend(MessageBackend):
+class SQLiteBackend(SQLiteSearch):
     """Messages in an SQLite database.
 
     Small reads are done at once, and all others in a thread; writes in the batcher's thread.
@@ -70,13 +64,6 @@ class SQLiteBackend(MessageBackend):
 
     # All other writes wait for each step, and not just those of its records.
     deleted_at_once: int = 50
-
-    # How many messages are indexed in the step that makes the index; here, others may be writing.
-    indexed_at_once: ClassVar[int] = 0
-
-    def __init__(self, client: SQLiteClient, search: str | None = None) -> None:
-        self.client: SQLiteClient = client
-        self._search = search
 
     async def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
@@ -343,64 +330,15 @@ class SQLiteBackend(MessageBackend):
             None,
         )
 
-    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        """Yield all records of a kind."""
-        statement, last = sql.next_stored(_TABLES[kind]), MIN_INT
-        while rows := await self._rows(size, queries.rows, statement, [last, size]):
-            last = rows[-1][2]
-            yield rows
-
-    # Search
-
-    async def search_state(self) -> SearchState | None:
-        """Return how the index was made."""
-        return await self.client.read(lambda connection, _: search.read_state(connection))
-
-    async def prepare_search(self) -> SearchState | None:
-        """Index what processes have stored that do not know of the index."""
-
-        def look(connection: sqlite3.Connection, _: int) -> tuple[SearchState | None, bool]:
-            state = search.read_state(connection)
-            is_complete = state is not None and state.is_complete
-            return state, is_complete and search.has_pending(connection)
-
-        state, has_pending = await self.client.read(look)
-        if has_pending:
-            await self.client.write(search.index_pending)
-            self.client.database.has_search = True
-        return state
-
-    async def make_search(self, language: str | None) -> None:
-        """Make the index, or remove it."""
-        at_once = self.indexed_at_once
-
-        def make(connection: sqlite3.Connection) -> None:
-            search.make(connection, language)
-            if language is not None and at_once:
-                search.fill(connection, at_once)
-
-        await self.client.write(make)
-        self.client.database.has_search = language is not None
-
-    async def fill_search(self, size: int) -> tuple[int, int]:
-        """Index some messages."""
-        return await self.client.write(lambda connection: search.fill(connection, size))
-
-    async def count_unindexed(self) -> int:
-        """Compare how many messages and how many entries there are."""
-        return await self.client.read(lambda connection, _: search.count_unindexed(connection))
-
-    async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        """Count messages by the index."""
-        return await self.client.read(
-            lambda connection, _: search_queries.count_found(connection, clauses, scope), None
-        )
-
-    async def list_found(self, page: FoundPage) -> Sequence[Row]:
-        """Return messages that the index finds."""
-        return await self.client.read(
-            lambda connection, size: search_queries.list_found(connection, page), None
-        )
+    async def iter_stored(
+        self, kinds: Sequence[RecordKind], size: int
+    ) -> AsyncIterator[tuple[RecordKind, Sequence[Row]]]:
+        """Yield all records of some kinds."""
+        for kind in kinds:
+            statement, last = sql.next_stored(_TABLES[kind]), MIN_INT
+            while rows := await self._rows(size, queries.rows, statement, [last, size]):
+                last = rows[-1][2]
+                yield kind, rows
 
 
 def _forked_ids(salt: UUID, ids: Sequence[str]) -> dict[str, str]:

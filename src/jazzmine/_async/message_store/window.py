@@ -16,7 +16,7 @@ __all__ = ["read_window"]
 async def read_window(
     read_page: Work[list[Message]],
     new_window: Callable[[], ContextWindow],
-    is_within: Callable[[Message], bool],
+    is_within: Callable[[Message], bool] | None,
 ) -> list[Message]:
     """Return the messages of a window that is full, or has all messages of its conversation.
 
@@ -25,7 +25,8 @@ async def read_window(
             ones of assistants and colleagues or without; it takes whether they are wanted, the
             size of the page, and the id of the last message of the page before.
         new_window: makes an empty window.
-        is_within: whether a message is one of those that the window may have, the newest ones.
+        is_within: whether a message is one of those that the window may have, the newest ones;
+            None if it may have all.
     """
     while True:
         window = new_window()
@@ -40,14 +41,15 @@ async def read_window(
 async def _fill(
     window: ContextWindow,
     read_page: Work[list[Message]],
-    is_within: Callable[[Message], bool],
+    is_within: Callable[[Message], bool] | None,
 ) -> None:
     after: str | None = None
     calls = False
     while not window.is_full:
         size = window.page_size
-        read = await read_page(calls, size, after)
-        page = list(takewhile(is_within, read))
+        page = await read_page(calls, size, after)
+        if is_within is not None:
+            page = list(takewhile(is_within, page))
         is_last = len(page) < size
         # The call of a tool's answer without its id may be one of the flagged messages, so they are
         # read from there on.

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import NamedTuple, TypeAlias
 
 from jazzmine._async.working_memory.backend import Lock, Stored
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["Block", "Call", "Change", "Decide"]
@@ -31,12 +31,17 @@ class Call:
 
     Attributes:
         deadline: when it has to end.
-        waits_until: how long it waits for a block.
     """
 
     conversation_id: str
     deadline: Deadline
-    waits_until: Deadline
+    _waits_until: Deadline | None = None
+
+    def waits_at_most(self, seconds: float) -> float:
+        """Return how long it may still wait for a block, of so many s since it first waited."""
+        if self._waits_until is None:
+            self._waits_until = call_deadline(seconds)
+        return min(self._waits_until.remaining(), self.deadline.remaining())
 
 
 @dataclass(eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jazzmine._async.clients.redis import RedisClient
+from jazzmine._async.clients.redis import RedisClient, client_for, require_client
 from jazzmine._async.working_memory.backend import (
     Again,
     Lock,
@@ -16,15 +16,7 @@ from jazzmine._async.working_memory.backend import (
     outcome_of,
 )
 from jazzmine._async.working_memory.store import WorkingMemoryStore
-from jazzmine._compat.redis import (
-    AsyncAnyRedis as AnyRedis,
-)
-from jazzmine._compat.redis import (
-    async_client_for as client_for,
-)
-from jazzmine._compat.redis import (
-    async_require_client as require_client,
-)
+from jazzmine._compat.redis import AsyncAnyRedis as AnyRedis
 from jazzmine.backends.addresses import wrong_option
 from jazzmine.backends.redis import keys as layout
 from jazzmine.backends.redis.driver import option_names, redis_driver
@@ -157,9 +149,9 @@ class _Redis(WorkingMemoryBackend):
         self, save: Save, again: Again, deadline: Deadline
     ) -> Written | Locked | Stored:
         """Write with a script."""
-        data = save.data
-        state = () if data is None else (self._ttl, data, save.user_id, save.form.format)
-        arguments = (save.read_mark, save.mark, save.token, *state)
+        arguments: list[str | bytes | int] = [save.read_mark, save.mark, save.token]
+        if isinstance(save.data, bytes):
+            arguments += [self._ttl, save.data, save.user_id, save.format]
         keys = keys_of(save.conversation_id)
         reply = await self.client.run(layout.WRITE, keys, arguments, deadline)
         if isinstance(reply, int):

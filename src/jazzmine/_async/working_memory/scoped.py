@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from jazzmine._async.operation import composed
-from jazzmine._async.store import Store
-from jazzmine._async.working_memory.store import WorkingMemoryStore, no_working_memory
+from jazzmine._async.view import View
+from jazzmine._async.working_memory.store import WorkingMemoryStore
+from jazzmine._async.working_memory.transitions import no_working_memory
 from jazzmine.errors import IntegrityError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import checked_copy
@@ -20,7 +21,7 @@ __all__ = ["ScopedWorkingMemoryStore"]
 _MOST_REMEMBERED = 10_000
 
 
-class ScopedWorkingMemoryStore(WorkingMemoryStore):
+class ScopedWorkingMemoryStore(View[WorkingMemoryStore], WorkingMemoryStore):
     """A working-memory store that sees and changes one user's working memories.
 
     Another user's has the same results as one that is not stored. The store is asked whose it is
@@ -32,32 +33,12 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
     """
 
     def __init__(self, store: WorkingMemoryStore, user_id: str) -> None:
-        self._store = store
-        self._user_id = user_id
-        self._affinity = store._affinity
-        self._closed = False
+        super().__init__(store, user_id)
         self._known: set[str] = set()
-
-    @property
-    def system_name(self) -> str:
-        """The value of the attribute `db.system.name` of its spans."""
-        return self._store.system_name
-
-    def require_open(self) -> None:
-        """Raise unless both the view and its store are open."""
-        Store.require_open(self)
-        self._store.require_open()
-
-    async def _close(self) -> None:
-        pass  # the store stays open
 
     def scoped(self, *, user_id: str) -> WorkingMemoryStore:
         """Return another view of the same user."""
-        return self._store.scoped(user_id=self._own(user_id))
-
-    def _own(self, user_id: str) -> str:
-        require_own(self._user_id, require_id("user_id", user_id))
-        return self._user_id
+        return self._store.scoped(user_id=self._own(require_id("user_id", user_id)))
 
     async def _has(self, conversation_id: str) -> bool:
         """Return whether the working memory of a conversation is the user's; ask the store once."""
@@ -85,11 +66,6 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
             self._known.discard(memory.conversation_id)
             raise no_working_memory(memory.conversation_id)
 
-    @composed
-    async def ping(self) -> None:
-        """Make one cheap round trip to the server."""
-        await self._store.ping()
-
     # Whole working memories
 
     @composed
@@ -105,7 +81,7 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
         self, conversation_id: str, user_id: str, agent_id: str
     ) -> WorkingMemory:
         """Return the user's working memory of a conversation, a new one if there is none."""
-        owner = self._own(user_id)
+        owner = self._own(require_id("user_id", user_id))
         await self._require_free(require_id("conversation_id", conversation_id))
         memory = await self._store.get_or_create(conversation_id, owner, agent_id)
         if memory.user_id != owner:  # another user was quicker
@@ -136,19 +112,20 @@ class ScopedWorkingMemoryStore(WorkingMemoryStore):
     @composed
     async def erase_user(self, user_id: str) -> int:
         """Delete all working memories of the user."""
-        return await self._store.erase_user(self._own(user_id))
+        return await self._store.erase_user(self._own(require_id("user_id", user_id)))
 
     @composed
     async def move_user(self, from_user_id: str, to_user_id: str) -> int:
         """Raise `ScopeError` unless both are the user."""
-        return await self._store.move_user(self._own(from_user_id), self._own(to_user_id))
+        return await self._store.move_user(
+            self._own(require_id("from_user_id", from_user_id)),
+            self._own(require_id("to_user_id", to_user_id)),
+        )
 
     @composed
     async def active_count(self, *, user_id: str | None = None) -> int:
         """Return how many conversations have a working memory of the user."""
-        return await self._store.active_count(
-            user_id=self._user_id if user_id is None else self._own(user_id)
-        )
+        return await self._store.active_count(user_id=self._own(user_id))
 
     # Several changes at once
 

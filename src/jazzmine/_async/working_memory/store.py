@@ -5,43 +5,33 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from threading import get_ident
-from typing import Any, ClassVar
 
 from jazzmine._async.background import Periodic
 from jazzmine._async.operation import operation
-from jazzmine._async.store import Store
-from jazzmine._async.working_memory.backend import Stored, WorkingMemoryBackend
+from jazzmine._async.working_memory.backend import Stored
 from jazzmine._async.working_memory.calls import Block, Change, Decide
-from jazzmine._async.working_memory.updates import Updates
-from jazzmine.config import MemoryOptions
+from jazzmine._async.working_memory.transitions import TransitionMethods, found
 from jazzmine.deadline import Deadline, begin_call, call_deadline
-from jazzmine.encryption.states import StateForm
 from jazzmine.errors import (
     IntegrityError,
     LockLostError,
-    NotAppliedError,
-    NotFoundError,
     StaleWorkingMemoryError,
 )
 from jazzmine.records.arguments import require_id
-from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
-from jazzmine.records.tool_call import ToolCallRecord
-from jazzmine.records.turn import TurnCache
-from jazzmine.records.working_memory import STRICT, WorkingMemory
+from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.tracing import call_span
 
-__all__ = ["WorkingMemoryStore", "no_working_memory"]
+__all__ = ["WorkingMemoryStore"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 
-class WorkingMemoryStore(Store[WorkingMemoryBackend]):
+class WorkingMemoryStore(TransitionMethods):
     """What each conversation is in the middle of.
 
     One conversation's updates take effect one after another, different conversations never wait
@@ -64,18 +54,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
     """
 
     scope = "jazzmine.working_memory"
-
-    #: The class of the working memories; a subclass of the store may name a subclass of it
-    #: that sets other limits.
-    memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
-
-    def __init__(self, backend: WorkingMemoryBackend, config: MemoryOptions) -> None:
-        super().__init__(backend)
-        self._config = config
-        self._strict = config.strict
-        self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
-        self._updates = Updates(backend, self.memory_type, config, self.require_open, self.form)
-        self._functions_in: set[int] = set()  # the threads in which a function of update() runs
 
     @classmethod
     async def initialize(
@@ -155,7 +133,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             )
             if change is not None:
                 return deep_copy(new)
-        memory = _found(conversation_id, stored)
+        memory = found(conversation_id, stored)
         if memory.user_id != user_id:
             raise IntegrityError(
                 f"the working memory of conversation {conversation_id!r} is another user's"
@@ -216,9 +194,9 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         restored.derive_statuses()
 
         def decide(stored: Stored) -> Change:
-            current = _found(conversation_id, stored)
+            current = found(conversation_id, stored)
             if stored.mark != read.mark:
-                raise _stale(_found(conversation_id, read), stored)
+                raise _stale(found(conversation_id, read), stored)
             set_unvalidated(
                 restored,
                 revision=current.revision + 1,
@@ -307,54 +285,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             return len(await self.backend.conversations(self._deadline(), owner))
         return await self.backend.count(self._deadline())
 
-    # Several changes at once
-
-    @operation()
-    async def update(
-        self,
-        conversation_id: str,
-        transition: Callable[[WorkingMemory], bool | None],
-        message_id: str | None = None,
-    ) -> WorkingMemory:
-        """Change a conversation's working memory by a function, in one step.
-
-        Args:
-            transition: changes the working memory that it is given, by its methods or in place;
-                it returns False to leave it as it was. It may be called several times, with what
-                is stored then, perhaps in another thread: so it must have no other effect, call
-                no store, and take no time.
-            message_id: the message of the user that it belongs to; its change is made once,
-                however often the call is repeated with one of the last 16 messages.
-
-        Raises:
-            ValidationError: it has set a value that cannot be stored; nothing was changed.
-            RuntimeError: it has called the store.
-        """
-
-        def decide(stored: Stored) -> Change | None:
-            before = _found(conversation_id, stored)
-            if message_id in before.applied_messages:
-                return None
-            memory = self._lent(before)
-            self._functions_in.add(get_ident())
-            try:
-                changed = transition(memory)
-            finally:
-                self._functions_in.discard(get_ident())
-            if changed is not None and not isinstance(changed, bool):
-                raise TypeError(
-                    f"transition must return None or a bool, not {type(changed).__name__}: it is a"
-                    " plain function, and what waits belongs into locked()"
-                )
-            return (
-                None if changed is False else Change(self._given_back(memory, before, message_id))
-            )
-
-        require_id("conversation_id", conversation_id)
-        if message_id is not None:
-            require_id("message_id", message_id)
-        stored, change = await self._updates.change(conversation_id, decide)
-        return _result(stored, change)
+    # Blocks
 
     @asynccontextmanager
     async def locked(
@@ -384,7 +315,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         process = os.getpid()
         block = self._updates.begin_block(require_id("conversation_id", conversation_id))
         try:
-            before = _found(conversation_id, await self._updates.lock(block))
+            before = found(conversation_id, await self._updates.lock(block))
             memory = self._lent(before)
             try:
                 async with self._renewed(block):
@@ -406,243 +337,23 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
                 await self._updates.abandon_block(block, error)
             raise
 
-    # Transitions
-
-    @operation()
-    async def begin_turn(self, conversation_id: str, turn_cache: TurnCache) -> WorkingMemory:
-        """Enter a turn; see `WorkingMemory.begin_turn`."""
-        return await self._update(conversation_id, lambda wm: wm.begin_turn(turn_cache))
-
-    @operation()
-    async def end_turn(
-        self, conversation_id: str, agent_response: str, agent_intent: str, topic_summary: str = ""
-    ) -> WorkingMemory:
-        """Remember the reply; see `WorkingMemory.end_turn`."""
-        return await self._update(
-            conversation_id, lambda wm: wm.end_turn(agent_response, agent_intent, topic_summary)
-        )
-
-    @operation()
-    async def start_flow(self, conversation_id: str, flow_state: ActiveFlowState) -> WorkingMemory:
-        """Make a flow the active one; see `WorkingMemory.start_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.start_flow(flow_state))
-
-    @operation()
-    async def suspend_flow(self, conversation_id: str) -> WorkingMemory:
-        """Set the flow in progress aside; see `WorkingMemory.suspend_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.suspend_flow())
-
-    @operation()
-    async def resume_flow(self, conversation_id: str, flow_id: str | None = None) -> WorkingMemory:
-        """Go on with a flow that was set aside; see `WorkingMemory.resume_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.resume_flow(flow_id))
-
-    @operation()
-    async def advance_sequential_step(
-        self, conversation_id: str, step_result: dict[str, Any]
-    ) -> WorkingMemory:
-        """Finish a step of the flow; see `WorkingMemory.advance_sequential_step`."""
-        return await self._update(
-            conversation_id, lambda wm: wm.advance_sequential_step(step_result)
-        )
-
-    @operation()
-    async def record_branch_result(
-        self, conversation_id: str, branch_id: str, result: Any
-    ) -> WorkingMemory:
-        """Finish a branch of the flow; see `WorkingMemory.record_branch_result`."""
-        return await self._update(
-            conversation_id, lambda wm: wm.record_branch_result(branch_id, result)
-        )
-
-    @operation()
-    async def set_condition_branch(self, conversation_id: str, branch: str) -> WorkingMemory:
-        """Keep where the flow's condition led; see `WorkingMemory.set_condition_branch`."""
-        return await self._update(conversation_id, lambda wm: wm.set_condition_branch(branch))
-
-    @operation()
-    async def record_tool_call(self, conversation_id: str, record: ToolCallRecord) -> WorkingMemory:
-        """Keep a tool call; see `WorkingMemory.record_tool_call`."""
-        return await self._update(conversation_id, lambda wm: wm.record_tool_call(record))
-
-    @operation()
-    async def register_slots(
-        self, conversation_id: str, slots: Iterable[Slot], replace: bool = False
-    ) -> WorkingMemory:
-        """Say what the flow is to ask for; see `WorkingMemory.register_slots`."""
-        if isinstance(slots, Iterator):
-            slots = list(slots)  # it can be read only once
-        return await self._update(conversation_id, lambda wm: wm.register_slots(slots, replace))
-
-    @operation()
-    async def collect_slot(
-        self, conversation_id: str, slot_name: str, value: Any, validation_error: str = ""
-    ) -> WorkingMemory:
-        """Keep the answer for a slot; see `WorkingMemory.collect_slot`."""
-        return await self._update(
-            conversation_id, lambda wm: wm.collect_slot(slot_name, value, validation_error)
-        )
-
-    @operation()
-    async def clear_slot(self, conversation_id: str, slot_name: str) -> WorkingMemory:
-        """Open a slot again; see `WorkingMemory.clear_slot`."""
-        return await self._update(conversation_id, lambda wm: wm.clear_slot(slot_name))
-
-    @operation()
-    async def forget_entity(self, conversation_id: str, name: str) -> WorkingMemory:
-        """Remove an entity; see `WorkingMemory.forget_entity`."""
-        return await self._update(conversation_id, lambda wm: wm.forget_entity(name))
-
-    @operation()
-    async def request_confirmation(
-        self, conversation_id: str, confirmation: PendingConfirmation
-    ) -> WorkingMemory:
-        """Wait for the user's yes; see `WorkingMemory.request_confirmation`."""
-        return await self._update(conversation_id, lambda wm: wm.request_confirmation(confirmation))
-
-    @operation()
-    async def confirm_action(
-        self, conversation_id: str, confirmation_id: str | None = None
-    ) -> WorkingMemory:
-        """Take the user's yes; see `WorkingMemory.confirm_action`.
-
-        Returns:
-            The working memory; its `confirmed` is the question that this very call has confirmed,
-            with its payload, and None if it does not apply: of two callers only one has it.
-        """
-        question: PendingConfirmation | None = None
-
-        def confirm(wm: WorkingMemory) -> bool:
-            nonlocal question
-            open_question, question = wm.pending_confirmation, None
-            applied = wm.confirm_action(confirmation_id)
-            question = open_question if applied else None
-            return applied
-
-        memory = await self._update(conversation_id, confirm)
-        set_unvalidated(memory, confirmed=None if question is None else deep_copy(question))
-        return memory
-
-    @operation()
-    async def complete_flow(
-        self, conversation_id: str, flow_id: str | None = None
-    ) -> WorkingMemory:
-        """Archive the flow as completed; see `WorkingMemory.complete_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.complete_flow(flow_id))
-
-    @operation()
-    async def cancel_flow(self, conversation_id: str, flow_id: str | None = None) -> WorkingMemory:
-        """Archive the flow as cancelled; see `WorkingMemory.cancel_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.cancel_flow(flow_id))
-
-    @operation()
-    async def fail_flow(self, conversation_id: str, flow_id: str | None = None) -> WorkingMemory:
-        """Archive the flow as failed; see `WorkingMemory.fail_flow`."""
-        return await self._update(conversation_id, lambda wm: wm.fail_flow(flow_id))
-
-    @operation()
-    async def set_data(self, conversation_id: str, **values: Any) -> WorkingMemory:
-        """Merge values into the application's own; see `WorkingMemory.set_data`."""
-        return await self._update(conversation_id, lambda wm: wm.set_data(**values))
-
-    async def _update(
-        self, conversation_id: str, transition: Callable[[WorkingMemory], bool]
-    ) -> WorkingMemory:
-        refusal: NotAppliedError | None = None
-
-        def decide(stored: Stored) -> Change | None:
-            nonlocal refusal
-            memory = partial_copy(_found(conversation_id, stored))
-            vars(memory)[STRICT] = True
-            try:
-                applied, refusal = transition(memory), None
-            except NotAppliedError as error:
-                applied, refusal = False, error
-            del vars(memory)[STRICT]
-            set_unvalidated(memory, revision=memory.revision + 1)
-            return Change(memory) if applied else None
-
-        require_id("conversation_id", conversation_id)
-        stored, change = await self._updates.change(conversation_id, decide)
-        if refusal is not None:
-            if self._strict:
-                raise refusal
-            logger.warning("%s", refusal)
-        return _result(stored, change)
-
-    # What callers change in place
-
-    def _lent(self, stored: WorkingMemory) -> WorkingMemory:
-        """Return a copy for a caller to change."""
-        memory = deep_copy(stored)
-        if self._strict:
-            vars(memory)[STRICT] = True
-        return memory
-
-    def _given_back(
-        self, memory: WorkingMemory, before: WorkingMemory, message_id: str | None = None
-    ) -> WorkingMemory:
-        """Return what a caller has made of a copy; it is validated, as it was changed in place."""
-        changed = with_class(checked_copy(memory, WorkingMemory, "wm"), self.memory_type)
-        if changed.conversation_id != before.conversation_id:
-            raise ValueError(
-                f"conversation {before.conversation_id!r} was given another conversation_id"
-            )
-        set_unvalidated(changed, revision=before.revision + 1, created_at=before.created_at)
-        if message_id is not None:
-            applied = [*before.applied_messages, message_id][-changed.max_known_messages :]
-            set_unvalidated(changed, applied_messages=applied)
-        changed.derive_statuses()
-        return changed
-
     # The store's life
 
     def _deadline(self) -> Deadline:
         return call_deadline(self._config.timeout)
 
     def _renewed(self, block: Block) -> AbstractAsyncContextManager[None]:
-        if not self.backend.locks_expire:
+        if self.backend.is_in_process:
             return nullcontext()
         return Periodic(self._config.lease_seconds / 3, partial(self._updates.renew, block))
-
-    def require_open(self) -> None:
-        """Raise unless the store is open, and not called by a function that `update` calls.
-
-        In SQLite such a function may run in the thread that writes, which would wait for itself.
-        """
-        super().require_open()
-        if get_ident() in self._functions_in:
-            raise RuntimeError(
-                "the function of update() has called the store: it uses the methods of the working"
-                " memory that it is given"
-            )
 
     async def _close(self) -> None:
         await self._updates.close()
         await super()._close()
 
 
-def _found(conversation_id: str, stored: Stored) -> WorkingMemory:
-    if not isinstance(stored.data, WorkingMemory):
-        raise no_working_memory(conversation_id)
-    return stored.data
-
-
-def no_working_memory(conversation_id: str) -> NotFoundError:
-    """Return the error for a conversation without a working memory."""
-    return NotFoundError(
-        f"conversation {conversation_id!r} has no working memory; get_or_create() makes one"
-    )
-
-
 def _copied(stored: Stored) -> WorkingMemory | None:
     return deep_copy(stored.data) if isinstance(stored.data, WorkingMemory) else None
-
-
-def _result(stored: Stored, change: Change | None) -> WorkingMemory:
-    memory = stored.data if change is None else change.memory
-    assert isinstance(memory, WorkingMemory)
-    return deep_copy(memory)
 
 
 def _stale(saved: WorkingMemory, stored: Stored) -> StaleWorkingMemoryError:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -43,8 +42,6 @@ from jazzmine.records.working_memory import WorkingMemory
 __all__ = ["Updates"]
 
 logger: logging.Logger = logging.getLogger(__name__)
-
-AnyCall = TypeVar("AnyCall", bound=Call)
 
 # Of how many conversations the state is remembered.
 _STATES_KEPT = 1_000
@@ -129,7 +126,7 @@ class Updates:
         Returns:
             What was stored, and the change that was written; None if there was nothing to change.
         """
-        call = self._new_call(Call, conversation_id)
+        call = Call(conversation_id, call_deadline(self._config.timeout))
         try:
             await self._wait_for_others(call)
             return await self._change(call, decide, read, parse)
@@ -180,7 +177,8 @@ class Updates:
             request = partial(self._backend.write, save, again, call.deadline)
             outcome = await self._when_free(call, request)
             if isinstance(outcome, Written):
-                self._note_written(save, stored)
+                marks = "" if save.data is None else save.mark + stored.marks
+                self._remember(conversation_id, marks, change.memory, save.user_id)
                 return stored, change
             stored, is_current = self._remembered(conversation_id, outcome, parse), True
 
@@ -188,15 +186,19 @@ class Updates:
         self, conversation_id: str, stored: Stored, change: Change, token: str = ""
     ) -> Save:
         mark, memory = new_mark(), change.memory
-        if memory is not None:
-            set_unvalidated(memory, version_token=mark, confirmed=None)
-        return Save(conversation_id, mark, stored.mark, memory, self._form, token)
+        if memory is None:
+            return Save(conversation_id, mark, stored.mark, None, token=token)
+        set_unvalidated(memory, version_token=mark, confirmed=None)
+        is_kept = self._backend.is_in_process and self._form.keyring is None
+        data = memory if is_kept else self._form.written(memory)
+        user_id, number = memory.user_id, self._form.format
+        return Save(conversation_id, mark, stored.mark, data, user_id, number, token)
 
     # Blocks
 
     def begin_block(self, conversation_id: str) -> Block:
         """Return a block, which has no lock yet."""
-        return self._new_call(Block, conversation_id)
+        return Block(conversation_id, call_deadline(self._config.timeout))
 
     async def lock(self, block: Block) -> Stored:
         """Take the lock of a block's conversation, after the calls before it, and read."""
@@ -252,7 +254,8 @@ class Updates:
                 f" {reason}; nothing was written"
             )
         block.lock = None
-        self._note_written(save, block.stored)
+        marks = save.mark + block.stored.marks
+        self._remember(block.conversation_id, marks, memory, save.user_id)
         self._calls.release(block.conversation_id, block)
 
     async def abandon_block(self, block: Block, error: BaseException | None = None) -> None:
@@ -284,16 +287,13 @@ class Updates:
 
     # Steps of both
 
-    def _new_call(self, kind: type[AnyCall], conversation_id: str) -> AnyCall:
-        deadline = call_deadline(self._config.timeout)
-        return kind(conversation_id, deadline, deadline.within(self._longest_wait))
-
     async def _wait_for_others(self, call: Call) -> None:
         """Wait for the calls of this process on the same conversation."""
         conversation_id = call.conversation_id
         if self._calls.try_acquire(conversation_id, call):
             return
-        if not await self._calls.acquire(conversation_id, call, call.waits_until.remaining()):
+        seconds = call.waits_at_most(self._longest_wait)
+        if not await self._calls.acquire(conversation_id, call, seconds):
             holder = self._calls.holder(conversation_id)
             if isinstance(holder, Block):
                 held_for = monotonic() - holder.began
@@ -311,10 +311,11 @@ class Updates:
         """Send a request until no other call holds the lock."""
         pauses = None
         while isinstance(outcome := await request(), Locked):
-            if call.waits_until.expired:
+            seconds = call.waits_at_most(self._longest_wait)
+            if not seconds:
                 raise self._not_free(call.conversation_id, outcome.holder, outcome.held_for)
             pauses = pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-            await sleep(min(next(pauses), call.waits_until.remaining()))
+            await sleep(min(next(pauses), seconds))
             self._check()
         return outcome
 
@@ -328,19 +329,18 @@ class Updates:
             f" {self._longest_wait:g} s: {who} has held it for {held_for:.1f} s{advice}"
         )
 
-    def _note_written(self, save: Save, before: Stored) -> None:
-        marks = "" if save.memory is None else (save.mark + before.marks)[:MARKS_LENGTH]
-        self._remember(save.conversation_id, Stored(marks, save.memory, save.user_id))
-
-    def _remember(self, conversation_id: str, stored: Stored) -> None:
+    def _remember(
+        self, conversation_id: str, marks: str, memory: WorkingMemory | None, user_id: str
+    ) -> Stored:
         """Keep what is stored for the next call, and forget the oldest if there is a lot."""
-        known = self._known
+        known, stored = self._known, Stored(marks[:MARKS_LENGTH], memory, user_id)
         known.pop(conversation_id, None)
-        if stored.marks:
+        if marks:
             known[conversation_id] = stored
             if len(known) > _STATES_KEPT:
                 with suppress(RuntimeError):  # another thread has just changed it
                     known.pop(next(iter(known)), None)
+        return stored
 
     def _remembered(self, conversation_id: str, stored: Stored, parse: bool = True) -> Stored:
         """Return what is stored with its working memory, and keep it for the next call.
@@ -352,9 +352,8 @@ class Updates:
         known = self._known.get(conversation_id)
         if known is not None and known.mark == stored.mark:
             return known
-        stored = stored._replace(data=self._parsed(conversation_id, stored))
-        self._remember(conversation_id, stored)
-        return stored
+        memory = self._parsed(conversation_id, stored)
+        return self._remember(conversation_id, stored.marks, memory, stored.user_id)
 
     def _parsed(self, conversation_id: str, stored: Stored) -> WorkingMemory | None:
         data, reason = stored.data, "there is no state"

@@ -28,14 +28,14 @@ __all__ = ["decrypted", "iter_item_keys", "matching"]
 # Decrypting so many rows takes longer than passing them to a thread.
 _FEW = 200
 
-# So many items are read and decrypted at a time, to find some by their values.
+# The number of items that are read and decrypted at a time.
 _READ_AT_ONCE = 500
 
 
 def decrypted(
     codec: ItemCodec, rows: Sequence[ItemRow], reads: Reads = "items"
 ) -> Sequence[ItemRow]:
-    """Return rows with what was encrypted; see `ItemCodec.decrypted`."""
+    """Return decrypted rows; see `ItemCodec.decrypted`."""
     if len(rows) > _FEW:
         # Decrypting them here would keep other calls waiting.
         return run_blocking(codec.decrypted, rows, reads)
@@ -50,7 +50,7 @@ def matching(
     limit: int | None,
     after: Cursor | None,
 ) -> Sequence[ItemRow]:
-    """Return items by their values, which are encrypted: each is read and decrypted."""
+    """Return the items with matching values: each is read and decrypted."""
     found: list[ItemRow] = []
     everything = replace(query, where=None)
     while limit is None or len(found) < limit:
@@ -71,14 +71,13 @@ def matching(
 def iter_item_keys(
     backend: ItemBackend, codec: ItemCodec, *, rekeys: bool
 ) -> Iterator[KeysFound]:
-    """Yield by which keys the items are encrypted, some at a time, and then their vectors.
+    """Yield the keys of the items, for some items at a time, and then of their vectors.
 
     Args:
-        backend: where they are.
-        codec: that of the store.
-        rekeys: whether what another key than the first has encrypted is encrypted with the first
-            one. An item that is changed meanwhile is left to that change. Otherwise what a key of
-            the store has encrypted is decrypted, to see whether it opens.
+        backend: the back end of the items.
+        codec: the codec of the store.
+        rekeys: whether values of other keys are encrypted with the first one, unless the item is
+            changed meanwhile. Otherwise values are decrypted only, to check them.
     """
     for found in _iter_keys(backend, codec, "items", codec.key_id, codec.rekeyed, rekeys):
         yield found

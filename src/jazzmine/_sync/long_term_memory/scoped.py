@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.operation import composed, operation
+from jazzmine._sync.view import View
 from jazzmine.errors import ConflictError
 from jazzmine.records.arguments import require_id, require_namespace, require_revision
 from jazzmine.records.base import snapshot
@@ -30,7 +31,7 @@ __all__ = ["ScopedLongTermMemoryStore"]
 _MOST_ATTEMPTS = 100
 
 
-class ScopedLongTermMemoryStore(LongTermMemoryStore):
+class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
     """A long-term memory that sees and changes one user's items.
 
     An item of another user has the same results as one that is not stored, and none can be stored
@@ -43,39 +44,12 @@ class ScopedLongTermMemoryStore(LongTermMemoryStore):
     """
 
     def __init__(self, store: LongTermMemoryStore, user_id: str) -> None:
-        self._store = store
-        self._user_id = user_id
-        self._affinity = store._affinity
-        self._closed = False
+        super().__init__(store, user_id)
         self.embed = store.embed
-
-    @property
-    def system_name(self) -> str:
-        """The value of the attribute `db.system.name` of its spans."""
-        return self._store.system_name
-
-    def require_open(self) -> None:
-        """Raise unless both the view and its store are open."""
-        super().require_open()
-        self._store.require_open()
-
-    def _close(self) -> None:
-        pass  # the store stays open
 
     def scoped(self, *, user_id: str) -> LongTermMemoryStore:
         """Return another view of the same user."""
-        return self._store.scoped(user_id=self._own(user_id))
-
-    def _own(self, user_id: str | None) -> str:
-        """Return the id of the user; raise `ScopeError` if another user's is given."""
-        if user_id is not None:
-            require_own(self._user_id, require_id("user_id", user_id))
-        return self._user_id
-
-    @composed
-    def ping(self) -> None:
-        """Make one cheap round trip to the server."""
-        self._store.ping()
+        return self._store.scoped(user_id=self._own(require_id("user_id", user_id)))
 
     # One item, or several
 

@@ -38,11 +38,7 @@ from jazzmine.config import MongoDBConfig
 from jazzmine.errors import IntegrityError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
-from jazzmine.records.hook_arguments import (
-    Append,
-    Fork,
-    Turn,
-)
+from jazzmine.records.hook_arguments import Append, Fork, Turn
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace

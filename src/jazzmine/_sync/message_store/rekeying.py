@@ -46,7 +46,7 @@ def iter_record_keys(
     size = max(_AT_ONCE, backend.deleted_at_once)
     for kind in _KINDS:
         decoder: RowDecoder[Any] = RowDecoder(_KINDS[kind], Unreadable(), codec)
-        for rows in backend.iter_stored(kind, size):
+        for _, rows in backend.iter_stored([kind], size):
             keys = {row_id(row): _key_id(decoder, codec, row) for row in rows}
             if rekeys:
                 first_id = codec.keyring.first_id

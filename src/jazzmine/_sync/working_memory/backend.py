@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from jazzmine._sync.store import Backend
 from jazzmine.deadline import Deadline
-from jazzmine.encryption.states import PLAIN, StateForm
+from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = [
@@ -72,27 +72,19 @@ class Save(NamedTuple):
     Attributes:
         mark: the mark of this save.
         read_mark: the mark of what must be stored now; "" for nothing.
-        memory: the new state; None to delete.
-        form: how it is written.
+        data: the new state, as in `Stored`; None to delete.
+        user_id: its user.
+        format: the number of the format of the data.
         token: the lock that this save holds and releases; "" without one.
     """
 
     conversation_id: str
     mark: str
     read_mark: str
-    memory: WorkingMemory | None
-    form: StateForm = PLAIN
+    data: bytes | WorkingMemory | None
+    user_id: str = ""
+    format: int = FORMAT
     token: str = ""
-
-    @property
-    def data(self) -> bytes | None:
-        """The new state as it is stored."""
-        return None if self.memory is None else self.form.written(self.memory)
-
-    @property
-    def user_id(self) -> str:
-        """The user of the new state; "" for a deletion."""
-        return "" if self.memory is None else self.memory.user_id
 
 
 class Lock(NamedTuple):
@@ -140,8 +132,9 @@ class WorkingMemoryBackend(Backend):
     is nothing.
     """
 
-    #: Whether its locks expire, and have to be renewed.
-    locks_expire: ClassVar[bool] = True
+    #: Whether it is in this process: it keeps the working memories themselves, and a block ends
+    #: with it, so that its lock need not be renewed.
+    is_in_process: ClassVar[bool] = False
 
     @abstractmethod
     def load(

@@ -85,7 +85,7 @@ class MemoryBackend(WorkingMemoryBackend):
     """
 
     system_name = "jazzmine.memory"
-    locks_expire: ClassVar[bool] = False
+    is_in_process: ClassVar[bool] = True
 
     def __init__(self, ttl_seconds: float) -> None:
         self._ttl = ttl_seconds
@@ -115,17 +115,16 @@ class MemoryBackend(WorkingMemoryBackend):
     def write(
         self, save: Save, again: Again, deadline: Deadline
     ) -> Written | Locked | Stored:
-        memory, conversation_id = save.memory, save.conversation_id
+        conversation_id = save.conversation_id
         with self._mutex:
             stored = self._current(conversation_id)
             if stored.mark != save.read_mark:
                 return stored
             self._in_blocks.pop(conversation_id, None)
-            if memory is None:
+            if save.data is None:
                 self._kept.pop(conversation_id, None)
             else:
-                data = memory if save.form.keyring is None else save.data
-                self._keep(conversation_id, Stored(save.mark, data, memory.user_id))
+                self._keep(conversation_id, Stored(save.mark, save.data, save.user_id))
         return Written()
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:

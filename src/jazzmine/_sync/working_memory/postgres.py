@@ -84,39 +84,48 @@ class PostgresBackend(WorkingMemoryBackend):
     def write(
         self, save: Save, again: Again, deadline: Deadline
     ) -> Written | Locked | Stored:
-        data = save.data
         parameters = {
             "id": to_text(save.conversation_id),
             "mark": save.mark,
             "read": save.read_mark,
             "token": save.token,
-            "data": data,
+            "data": save.data,
             "user": to_text(save.user_id),
-            "format": save.form.format,
+            "format": save.format,
             "ttl": self._ttl,
         }
-        statement = sql.DELETE if data is None else sql.WRITE if save.read_mark else sql.CREATE
-        rows = self._rows(statement, parameters, deadline)
-        for _ in range(_ATTEMPTS_TO_CREATE):
-            if rows or statement is not sql.CREATE:
-                break
-            # Another call has made or deleted it meanwhile, or it is there, and a policy hides it.
-            rows = self._rows(statement, parameters, deadline)
-        else:
-            raise IntegrityError(
-                f"the id {save.conversation_id!r} is that of a working memory that this role does"
-                " not see; nothing was written"
-            )
+        statement = sql.DELETE if save.data is None else sql.WRITE if save.read_mark else sql.CREATE
+        outcome = self._outcome(save, statement, parameters, deadline)
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self._background_tasks.start(self._sweep)
-        if not rows:
-            return Stored()
-        is_written, marks, written, user_id, holder, held_for = rows[0]
-        if is_written:
-            return Written()
-        locked = None if holder is None else Locked(holder, held_for)
-        return outcome_of(save, _stored(marks, written, user_id), locked)
+        return outcome
+
+    def _outcome(
+        self, save: Save, statement: str, parameters: Mapping[str, object], deadline: Deadline
+    ) -> Written | Locked | Stored:
+        """Send the statement of a save, again where it has waited and its reply is older."""
+        unseen = 0
+        while True:
+            rows = self._rows(statement, parameters, deadline)
+            if rows:
+                is_written, marks, written, user_id, holder, held_for = rows[0]
+                if is_written:
+                    return Written()
+                locked = None if holder is None else Locked(holder, held_for)
+                stored = _stored(marks, written, user_id)
+                # Beside what was read it would have written, and it may have: at an attempt whose
+                # reply was lost, and whose end this one has waited for.
+                if locked or stored.mark != save.read_mark:
+                    return outcome_of(save, stored, locked)
+            elif statement is not sql.CREATE:
+                return Stored()
+            elif (unseen := unseen + 1) == _ATTEMPTS_TO_CREATE:
+                # Nobody can have made and deleted it so often: it is there, and a policy hides it.
+                raise IntegrityError(
+                    f"the id {save.conversation_id!r} is that of a working memory that this role"
+                    " does not see; nothing was written"
+                )
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         parameters = {
@@ -127,11 +136,14 @@ class PostgresBackend(WorkingMemoryBackend):
             "renews": lock.renews,
             "ttl": self._ttl_in_block,
         }
-        rows = self._rows(sql.LOCK, parameters, deadline)
-        if not rows:
-            return Stored()
-        marks, data, user_id, holder, held_for = rows[0]
-        return _stored(marks, data, user_id) if holder is None else Locked(holder, held_for)
+        while rows := self._rows(sql.LOCK, parameters, deadline):
+            is_taken, marks, data, user_id, holder, held_for = rows[0]
+            if holder is not None:
+                return Locked(holder, held_for)
+            if is_taken or lock.renews:
+                return _stored(marks, data, user_id)
+            # Another call has taken it while this one waited.
+        return Stored()
 
     def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         self._rows(sql.UNLOCK, {"id": to_text(conversation_id), "token": token}, deadline)

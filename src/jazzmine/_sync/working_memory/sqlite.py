@@ -87,7 +87,7 @@ class SQLiteBackend(WorkingMemoryBackend):
         if renew:
             ttl = self._config.ttl_seconds
             query = partial(memory.renew, conversation_id=conversation_id, ttl=ttl)
-            return _stored(self._change(deadline, query))
+            return _stored(self.client.write(query, deadline))
         return _stored(self._query(partial(memory.load, conversation_id=conversation_id)))
 
     def write(
@@ -101,7 +101,7 @@ class SQLiteBackend(WorkingMemoryBackend):
                     return self._write(connection, repeated)
             return row
 
-        row = self._change(deadline, change)
+        row = self.client.write(change, deadline)
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self._background_tasks.start(self._sweep)
@@ -109,19 +109,19 @@ class SQLiteBackend(WorkingMemoryBackend):
 
     def _write(self, connection: sqlite3.Connection, save: Save) -> Row | None:
         data = save.data
-        state = None if data is None else (data, save.user_id, save.form.format)
+        state = (data, save.user_id, save.format) if isinstance(data, bytes) else None
         about = (save.conversation_id, save.read_mark, save.mark, save.token)
         return memory.write(connection, *about, state, self._config.ttl_seconds)
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
         about = (lock.conversation_id, lock.token, lock.holder, lock.seconds, lock.renews, ttl)
-        row = self._change(deadline, lambda connection: memory.lock(connection, *about))
+        row = self.client.write(lambda connection: memory.lock(connection, *about), deadline)
         return _locked(row) or _stored(row)
 
     def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        unlock = partial(memory.unlock, conversation_id=conversation_id, token=token)
-        self._change(deadline, unlock)
+        about = (conversation_id, token)
+        self.client.write(lambda connection: memory.unlock(connection, *about), deadline)
 
     def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
         return self._query(partial(memory.conversations, user_id=user_id), None)
@@ -130,7 +130,9 @@ class SQLiteBackend(WorkingMemoryBackend):
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
         about = (conversation_id, stored.mark, data, number)
-        return self._change(deadline, lambda connection: memory.replace(connection, *about))
+        return self.client.write(
+            lambda connection: memory.replace(connection, *about), deadline
+        )
 
     def purge(self) -> None:
         self.client.purge()
@@ -139,32 +141,20 @@ class SQLiteBackend(WorkingMemoryBackend):
         return self._query(memory.count, None)
 
     def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        self._change(deadline, partial(memory.erase_expired, user_id=user_id))
+        self.client.write(partial(memory.erase_expired, user_id=user_id), deadline)
         self.purge()
 
     def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
         try:
             deadline = Deadline(self._config.timeout)
-            if self._change(deadline, memory.sweep):
+            if self.client.write(memory.sweep, deadline):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
 
     def _query(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
         return self.client.read(lambda connection, _: query(connection), records)
-
-    def _change(
-        self,
-        deadline: Deadline,
-        change: Callable[[sqlite3.Connection], T],
-    ) -> T:
-        """Call a function with a connection that writes, in a transaction.
-
-        Args:
-            deadline: until when it waits for other processes.
-        """
-        return self.client.write(change, deadline)
 
 
 def _stored(row: Row) -> Stored:

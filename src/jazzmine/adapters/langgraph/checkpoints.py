@@ -128,11 +128,6 @@ class Values:
     So a value is stored once, whichever versions and branches have it, and no branch can overwrite
     the value of another. A list is in items of some elements each: one that has grown shares all
     but the last of them with what it was.
-
-    Args:
-        serde: makes the bytes.
-        thread: the thread.
-        user_id: whose items.
     """
 
     def __init__(self, serde: SerializerProtocol, thread: str, user_id: str | None) -> None:
@@ -179,17 +174,7 @@ def writes_item(
     name: str = "",
     user_id: str | None,
 ) -> MemoryItem:
-    """Return the item of some writes of a task.
-
-    Args:
-        serde: makes the bytes.
-        namespace: that of the checkpoint's item.
-        checkpoint_id: the checkpoint.
-        task: the id of the task and its path.
-        writes: the channel and the value of each, by its index.
-        name: what tells it from other items of the task.
-        user_id: whose item.
-    """
+    """Return the item of some writes of a task."""
     task_id, path = task
     parts = [(index, channel, encoded(serde, value)) for index, (channel, value) in writes.items()]
     return MemoryItem(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from threading import Lock
 from typing import Any
@@ -14,9 +14,7 @@ from jazzmine.adapters._items import Described, described, role_of, text_of
 from jazzmine.adapters._recorder import RunRecorder, append_with_traces
 from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
 from jazzmine.errors import IntegrityError
-from jazzmine.records.log import AnyMessage
 from jazzmine.records.messages import Conversation, Message, MessageRole
-from jazzmine.records.traces import TurnTrace
 
 __all__ = ["Projection", "message_id"]
 
@@ -30,10 +28,6 @@ class Projection:
     """Keeps a conversation beside each thread, with the messages of its states.
 
     A message that is new in a state is appended; one that has another content is edited.
-
-    Args:
-        messages: a message store with the async API.
-        agent_id: the agent of new conversations.
     """
 
     def __init__(self, messages: Any, agent_id: str) -> None:
@@ -54,29 +48,28 @@ class Projection:
         """Store what is new in a state; log what goes wrong, since the graph can go on.
 
         What could not be stored is stored with the next state that has it.
-
-        Args:
-            thread: the id of the conversation.
-            user_id: whose messages they are, and the conversation, if it is new.
-            state: the messages.
-            reference: the digests of the state, or of its parts.
-            run: the run that stores it, if it is recorded; its trace is stored with new messages.
         """
         try:
             parts = [state] if isinstance(reference, bytes) else list(parts_of(list(state)))
             names = [reference] if isinstance(reference, bytes) else list(reference)
             said: dict[str, Message] = {}
+            contents: dict[str, Any] = {}
             first = 0
             for part, name in zip(parts, names, strict=True):
                 if (thread, name) not in self._known:
                     for index, content in enumerate(part, first):
                         message = _message(thread, user_id, index, content)
-                        if run is not None and getattr(content, "tool_call_id", None):
-                            run.answer_tool_call(content.tool_call_id, content.content)
                         said[message.id] = message  # the last of one id, in the place of the first
+                        contents[message.id] = content
                 first += len(part)
+
+            def note(new: Sequence[Message]) -> None:
+                for message in new:
+                    if run is not None:
+                        _note_answer(run, contents[message.id], state)
+
             if said:
-                await self._store(thread, user_id, said, run)
+                await self._store(thread, user_id, said, run, note)
             self._remember((thread, name) for name in names)
         except Exception:
             _LOG.exception("messages of the thread %r are missing in its conversation", thread)
@@ -89,7 +82,12 @@ class Projection:
         await self._messages.delete_conversation(thread)
 
     async def _store(
-        self, thread: str, user_id: str, said: Mapping[str, Message], run: RunRecorder | None
+        self,
+        thread: str,
+        user_id: str,
+        said: Mapping[str, Message],
+        run: RunRecorder | None,
+        note: Callable[[Sequence[Message]], None],
     ) -> None:
         tried: list[Message] | None = None
         while True:
@@ -98,9 +96,11 @@ class Projection:
                 for message in await self._messages.get_messages_by_ids(list(said))
             }
             new = [message for message in said.values() if message.id not in stored]
+            note(new)
             try:
                 if new:
-                    await self._append(thread, new, run)
+                    runs = [] if run is None else [(run, new)]
+                    await append_with_traces(self._messages, thread, new, runs)
                 break
             except IntegrityError:
                 # There is no conversation, or another run has stored some of them meanwhile.
@@ -119,12 +119,6 @@ class Projection:
         if edited:
             await self._messages.store_messages(edited)
 
-    async def _append(self, thread: str, new: Sequence[Message], run: RunRecorder | None) -> None:
-        async def append(trace: TurnTrace | None, last: str | AnyMessage | None) -> None:
-            await self._messages.append_messages(thread, new, expected_last=last, trace=trace)
-
-        await append_with_traces(self._messages, [] if run is None else [(run, new)], append)
-
     def _remember(self, parts: Iterable[tuple[str, bytes]]) -> None:
         with self._lock:
             for part in parts:
@@ -132,6 +126,17 @@ class Projection:
                 self._known.move_to_end(part)
             while len(self._known) > _KNOWN:
                 self._known.popitem(last=False)
+
+
+def _note_answer(run: RunRecorder, answer: Any, state: Sequence[Any]) -> None:
+    """Note what a model is given for a call, which an earlier run may have asked for."""
+    call_id = getattr(answer, "tool_call_id", None)
+    if call_id and not run.has_call(call_id):
+        for call in (call for said in state for call in getattr(said, "tool_calls", None) or ()):
+            if call["id"] == call_id:
+                run.ask_tool_call(call_id, call["name"], call["args"])
+    if call_id:
+        run.answer_tool_call(call_id, answer.content)
 
 
 def _content(message: Message) -> dict[str, Any]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NamedTuple
 
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
 from jazzmine.adapters.langgraph.checkpoints import Reference
 
-__all__ = ["Known", "KnownCheckpoint"]
+__all__ = ["Known", "KnownCheckpoint", "Storage"]
 
 _CHECKPOINTS = 256
 _BYTES_OF_VALUES = 16_000_000
@@ -74,3 +77,12 @@ class Known:
             self._checkpoints.clear()
             self._values.clear()
             self._size = 0
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A long-term memory with the async API, LangGraph's serializer, and what is known of both."""
+
+    items: Any
+    serde: SerializerProtocol
+    known: Known

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
-from typing import Any
-
-from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from jazzmine.adapters.langgraph.checkpoints import (
     THREADS,
@@ -16,33 +13,22 @@ from jazzmine.adapters.langgraph.checkpoints import (
     digests,
     values_of,
 )
-from jazzmine.adapters.langgraph.known import Known
-from jazzmine.adapters.langgraph.threads import AT_ONCE, entries_in, namespaces_in
+from jazzmine.adapters.langgraph.known import Storage
+from jazzmine.adapters.langgraph.threads import AT_ONCE, entries_in, namespaces_in, pages
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import DeleteItem, MemoryItem
 
 __all__ = ["Pruner"]
 
 
-@dataclass(frozen=True)
-class Pruner:
-    """Deletes checkpoints with what no other one needs.
-
-    Args:
-        items: a long-term memory with the async API.
-        serde: LangGraph's serializer.
-        known: what is forgotten before values are deleted.
-    """
-
-    items: Any
-    serde: SerializerProtocol
-    known: Known
+class Pruner(Storage):
+    """Deletes checkpoints with what no other one needs."""
 
     async def delete_thread(self, thread: str) -> None:
         """Delete all items of a thread; the checkpoints first, which refer to the values."""
         self.known.forget()
         for part in ("checkpoints", "values"):
-            async for page in self._pages((*THREADS, thread, part), with_data=False):
+            async for page in pages(self.items, (*THREADS, thread, part), with_data=False):
                 await self._delete(page)
 
     async def delete_runs(self, run_ids: Iterable[str]) -> None:
@@ -50,7 +36,7 @@ class Pruner:
         threads = set()
         for run_id in run_ids:
             # No index has the runs: this reads the metadata of all threads, once.
-            async for page in self._pages(THREADS, with_data=False, where={"run_id": run_id}):
+            async for page in pages(self.items, THREADS, with_data=False, where={"run_id": run_id}):
                 for item in page:
                     threads.add(item.namespace[2])
                     for entry in await entries_in(
@@ -75,7 +61,7 @@ class Pruner:
         kept: str | None = None
         wanted: set[str] | None = None
         current, is_kept = "", True
-        async for page in self._pages(place, with_data=False):
+        async for page in pages(self.items, place, with_data=False):
             unused = []
             for item in page:
                 if "/" not in item.key:
@@ -91,12 +77,7 @@ class Pruner:
     async def _needed(
         self, item: MemoryItem, wanted: set[str] | None
     ) -> tuple[str | None, set[str] | None]:
-        """Return the key of the parent, if it is needed, and the channels for which it is.
-
-        Args:
-            item: a checkpoint that is kept, without its data.
-            wanted: the delta channels for which it is kept; None if it is the latest.
-        """
+        """Return the key of the parent, if it is needed, and the channels for which it is."""
         stored = await self.items.get(item.namespace, item.key)
         if stored is None:
             return None, wanted
@@ -113,10 +94,10 @@ class Pruner:
         self.known.forget()
         # Read before the checkpoints: what is stored from now on is not deleted.
         values: dict[str, int] = {}
-        async for page in self._pages(values_of(thread), with_data=False):
+        async for page in pages(self.items, values_of(thread), with_data=False):
             values.update((item.key, item.revision) for item in page)
         for place in await namespaces_in(self.items, thread):
-            async for page in self._pages(place):
+            async for page in pages(self.items, place):
                 for item in page:
                     if "/" not in item.key:
                         record = decoded(self.serde, item.data)
@@ -127,31 +108,9 @@ class Pruner:
             try:
                 await self.items.apply(some)
             except ConflictError:
-                await self._delete_each(some)
-
-    async def _delete_each(self, deletions: Iterable[DeleteItem]) -> None:
-        for deletion in deletions:
-            try:
-                await self.items.apply([deletion])
-            except ConflictError:
-                # Stored again for another checkpoint.
-                continue
-
-    async def _pages(
-        self,
-        prefix: tuple[str, ...],
-        *,
-        with_data: bool = True,
-        where: Mapping[str, Any] | None = None,
-    ) -> AsyncIterator[list[MemoryItem]]:
-        page, last = [None] * AT_ONCE, None
-        while len(page) == AT_ONCE:
-            page = await self.items.list_items(
-                prefix, where=where, limit=AT_ONCE, after=last, with_data=with_data
-            )
-            if page:
-                last = page[-1]
-                yield page
+                for deletion in some:
+                    with suppress(ConflictError):  # stored again for another checkpoint
+                        await self.items.apply([deletion])
 
     async def _delete(self, items: Iterable[MemoryItem]) -> None:
         """Delete items in one step."""

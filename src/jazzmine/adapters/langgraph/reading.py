@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from langgraph.checkpoint.base import CheckpointTuple
-from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from jazzmine.adapters.langgraph.checkpoints import (
     Entry,
@@ -19,7 +17,7 @@ from jazzmine.adapters.langgraph.checkpoints import (
     writes_in,
 )
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
-from jazzmine.adapters.langgraph.known import Known, KnownCheckpoint
+from jazzmine.adapters.langgraph.known import KnownCheckpoint, Storage
 from jazzmine.adapters.langgraph.threads import Places, entries_at, entries_in, places_in
 from jazzmine.records.items import MemoryItem
 
@@ -28,19 +26,8 @@ __all__ = ["Listing", "Reader"]
 _PAGE = 20
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Reads checkpoints.
-
-    Args:
-        items: a long-term memory with the async API.
-        serde: LangGraph's serializer.
-        known: values that need not be read again.
-    """
-
-    items: Any
-    serde: SerializerProtocol
-    known: Known
+class Reader(Storage):
+    """Reads checkpoints."""
 
     async def get(self, config: Any) -> CheckpointTuple | None:
         """Return the checkpoint of a config, or the latest one, or None."""
@@ -60,11 +47,6 @@ class Reader:
         """Return the checkpoints of some entries, with their values.
 
         Those are left out that were deleted with their values since the entries were read.
-
-        Args:
-            entries: their items.
-            user_id: whose run reads them. LangGraph goes on with the configs that it gets, so these
-                have the reader, and only without one the user whose the checkpoint is.
         """
         records = [decoded(self.serde, entry.item.data) for entry in entries]
         wanted: dict[str, set[bytes]] = {}
@@ -98,6 +80,50 @@ class Reader:
         ]
         writes.sort(key=lambda write: write[:3])
         return [(task, channel, value) for _, task, _, channel, value in writes]
+
+    async def delta_history(self, config: Any, channels: Sequence[str]) -> Mapping[str, Any]:
+        """Return what was written to channels before a checkpoint, and the values before that."""
+        if not channels:
+            return {}
+        thread, namespace, checkpoint_id = place_of(config)
+        place = checkpoints_of(thread, namespace)
+        entries: dict[str, Entry] = {}
+
+        async def entry_of(wanted: str | None) -> Entry | None:
+            key = checkpoint_key(wanted) if wanted else None
+            if key not in entries:
+                # Ancestors mostly follow: ids grow.
+                found = await entries_in(self.items, place, first=key, count=50 if entries else 2)
+                entries.update((entry.item.key, entry) for entry in found)
+                key = key or (found[0].item.key if found else None)
+            return entries.get(key or "")
+
+        written: dict[str, Any] = {channel: [] for channel in channels}
+        seeds: dict[str, Entry] = {}
+        target = await entry_of(checkpoint_id)
+        while target is not None and len(seeds) < len(written):
+            parent = decoded(self.serde, target.item.data)["parent"]
+            target = await entry_of(parent) if parent else None
+            if target is None:
+                break
+            record = decoded(self.serde, target.item.data)
+            for write in reversed(self.pending(target)):
+                if write[1] in written and write[1] not in seeds:
+                    written[write[1]].append(write)
+            for channel in written:
+                if channel in record["values"] or channel in record["inline"]:
+                    seeds.setdefault(channel, target)
+        ancestors = {entry.item.key: entry for entry in seeds.values()}
+        values = {
+            checkpoint_key(found.checkpoint["id"]): found.checkpoint["channel_values"]
+            for found in await self.tuples([*ancestors.values()])
+        }
+        history: dict[str, Any] = {}
+        for channel in channels:
+            history[channel] = {"writes": written[channel][::-1]}
+            if channel in seeds and channel in values.get(seeds[channel].item.key, {}):
+                history[channel]["seed"] = values[seeds[channel].item.key][channel]
+        return history
 
     async def _values(self, thread: str, wanted: set[bytes]) -> dict[bytes, bytes]:
         """Return the bytes of those values of a thread that are stored."""
@@ -150,16 +176,7 @@ class Reader:
 
 
 class Listing:
-    """The checkpoints of a thread, or of all threads, the latest first, a page at a time.
-
-    Args:
-        reader: reads them.
-        config: the thread, and the namespace and the checkpoint where it names them; None is all
-            threads.
-        filter: only those whose metadata has these values.
-        before: only those before the checkpoint of this config.
-        limit: how many at most.
-    """
+    """The checkpoints of a thread, or of all threads, the latest first, a page at a time."""
 
     def __init__(
         self,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import ToolMessage
 
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, remember, unrecorded
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.configs import text_id
 
 __all__ = ["JazzmineRecorder"]
-
-AnyKey = TypeVar("AnyKey")
-AnyValue = TypeVar("AnyValue")
 
 # A run whose stream nobody reads to its end never ends for its callbacks.
 _MOST_KEPT = 10_000
@@ -42,12 +39,7 @@ class JazzmineRecorder(BaseCallbackHandler):
         self._runs: dict[str, RunRecorder] = {}
 
     def run_of(self, thread: str, user_id: str) -> RunRecorder | None:
-        """Return the recorder of the run of a thread, if one is recorded now.
-
-        Args:
-            thread: the id of the thread.
-            user_id: whose run it is, which only the saver is told.
-        """
+        """Return the recorder of the run of a thread, if one is recorded now."""
         run = self._runs.get(thread)
         if run is not None:
             run.user_id = user_id
@@ -68,8 +60,8 @@ class JazzmineRecorder(BaseCallbackHandler):
         thread = (metadata or {}).get("thread_id")
         if step is None and thread is not None:
             run = RunRecorder(self._messages.store, text_id(thread), "", self._agent_id)
-            _keep(self._steps, run_id, _Step(run, run_id))
-            _keep(self._runs, run.conversation_id, run)
+            remember(self._steps, run_id, _Step(run, run_id), _MOST_KEPT)
+            remember(self._runs, run.conversation_id, run, _MOST_KEPT)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Store what is not stored yet of a run that ends."""
@@ -102,20 +94,17 @@ class JazzmineRecorder(BaseCallbackHandler):
 
     def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Note what a model's call used."""
-        step = self._steps.pop(run_id, None)
-        if step is not None:
-            message = getattr(response.generations[0][0], "message", None)
-            usage = _counts(getattr(message, "usage_metadata", None) or {})
-            named = getattr(message, "response_metadata", {}).get("model_name")
-            step.run.end_model_call(run_id, usage, model=named)
-            for call in getattr(message, "tool_calls", None) or ():
-                step.run.ask_tool_call(str(call.get("id") or ""), call["name"], call["args"])
+        run = self._run_that_has(run_id)
+        message = getattr(response.generations[0][0], "message", None)
+        usage = _counts(getattr(message, "usage_metadata", None) or {})
+        named = getattr(message, "response_metadata", {}).get("model_name")
+        run.end_model_call(run_id, usage, model=named)
+        for call in getattr(message, "tool_calls", None) or ():
+            run.ask_tool_call(str(call.get("id") or ""), call["name"], call["args"])
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Note that a model's call failed."""
-        step = self._steps.pop(run_id, None)
-        if step is not None:
-            step.run.end_model_call(run_id, error=error)
+        self._run_that_has(run_id).end_model_call(run_id, error=error)
 
     def on_tool_start(
         self,
@@ -137,28 +126,31 @@ class JazzmineRecorder(BaseCallbackHandler):
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Note what a tool returned."""
-        step = self._steps.pop(run_id, None)
-        if step is not None:
-            is_message = isinstance(output, ToolMessage)
-            failed = is_message and output.status == "error"
-            result = output.content if is_message else output
-            step.run.end_tool_call(run_id, result, error=str(result) if failed else None)
+        is_message = isinstance(output, ToolMessage)
+        result = output.content if is_message else output
+        failed = str(result) if is_message and output.status == "error" else None
+        self._run_that_has(run_id).end_tool_call(run_id, result, error=failed)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Note that a tool's call failed; one that interrupts the graph is made again later."""
         from langgraph.errors import GraphBubbleUp  # the saver works without that package
 
+        run = self._run_that_has(run_id)
+        if isinstance(error, GraphBubbleUp):
+            run.forget_tool_call(run_id)
+        else:
+            run.end_tool_call(run_id, error=error)
+
+    def _run_that_has(self, run_id: UUID) -> RunRecorder:
+        """Return the run that a part is in, which ends."""
         step = self._steps.pop(run_id, None)
-        if step is not None and isinstance(error, GraphBubbleUp):
-            step.run.forget_tool_call(run_id)
-        elif step is not None:
-            step.run.end_tool_call(run_id, error=error)
+        return unrecorded() if step is None else step.run
 
     def _begin(self, run_id: UUID, parent_id: UUID | None) -> _Step | None:
         """Return the part of a run that another part is in, and keep that under its own id."""
         step = None if parent_id is None else self._steps.get(parent_id)
         if step is not None:
-            _keep(self._steps, run_id, step)
+            remember(self._steps, run_id, step, _MOST_KEPT)
         return step
 
     def _end(self, run_id: UUID, error: BaseException | None) -> None:
@@ -171,12 +163,6 @@ class JazzmineRecorder(BaseCallbackHandler):
         # Without a user, no message was stored, and none can be.
         if run.user_id:
             self._messages.plain(run.finish(error))
-
-
-def _keep(kept: dict[AnyKey, AnyValue], key: AnyKey, value: AnyValue) -> None:
-    kept[key] = value
-    while len(kept) > _MOST_KEPT:
-        kept.pop(next(iter(kept)), None)
 
 
 def _counts(usage: dict[str, Any]) -> dict[str, int | None]:

@@ -18,7 +18,6 @@ from jazzmine.adapters._calls import require_session_id
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
 from jazzmine.adapters.langgraph.conversation import Projection
-from jazzmine.adapters.langgraph.deltas import delta_history
 from jazzmine.adapters.langgraph.known import Known
 from jazzmine.adapters.langgraph.pruning import Pruner
 from jazzmine.adapters.langgraph.reading import Listing, Reader
@@ -114,7 +113,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
         """Return the checkpoint of a config, or the latest one, or None."""
         self._note_run(config)
-        return self._steps.plain(self._reader.get(config))
+        return self._steps.plain(Reader(*self._storage).get(config))
 
     def list(
         self,
@@ -133,7 +132,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
             before: only those before the checkpoint of this config.
             limit: how many at most.
         """
-        listing = Listing(self._reader, config, filter, before, limit)
+        listing = Listing(Reader(*self._storage), config, filter, before, limit)
         while page := self._steps.plain(listing.page()):
             yield from page
 
@@ -145,7 +144,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task has written after a checkpoint; what it wrote before stays."""
-        self._steps.plain(self._writer.put_writes(config, writes, (task_id, task_path)))
+        self._steps.plain(Writer(*self._storage).put_writes(config, writes, (task_id, task_path)))
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete all checkpoints of a thread, and its conversation."""
@@ -153,7 +152,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs."""
-        self._steps.plain(self._pruner.delete_runs(map(str, run_ids)))
+        self._steps.plain(Pruner(*self._storage).delete_runs(map(str, run_ids)))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread to another one."""
@@ -175,14 +174,14 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, *, config: Any, channels: Sequence[str]
     ) -> Mapping[str, Any]:
         """Return what was written to delta channels before a checkpoint, and their last values."""
-        return self._steps.plain(delta_history(self._reader, config, channels))
+        return self._steps.plain(Reader(*self._storage).delta_history(config, channels))
 
     # Coroutines
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
         """Do the same as `get_tuple`."""
         self._note_run(config)
-        return await self._steps.awaited(self._reader.get(config))
+        return await self._steps.awaited(Reader(*self._storage).get(config))
 
     async def alist(
         self,
@@ -193,7 +192,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Do the same as `list`."""
-        listing = Listing(self._reader, config, filter, before, limit)
+        listing = Listing(Reader(*self._storage), config, filter, before, limit)
         while page := await self._steps.awaited(listing.page()):
             for checkpoint in page:
                 yield checkpoint
@@ -206,7 +205,9 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Do the same as `put_writes`."""
-        await self._steps.awaited(self._writer.put_writes(config, writes, (task_id, task_path)))
+        await self._steps.awaited(
+            Writer(*self._storage).put_writes(config, writes, (task_id, task_path))
+        )
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Do the same as `delete_thread`."""
@@ -214,7 +215,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Do the same as `delete_for_runs`."""
-        await self._steps.awaited(self._pruner.delete_runs(map(str, run_ids)))
+        await self._steps.awaited(Pruner(*self._storage).delete_runs(map(str, run_ids)))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Do the same as `copy_thread`."""
@@ -230,23 +231,15 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, *, config: Any, channels: Sequence[str]
     ) -> Mapping[str, Any]:
         """Do the same as `get_delta_channel_history`."""
-        return await self._steps.awaited(delta_history(self._reader, config, channels))
+        return await self._steps.awaited(Reader(*self._storage).delta_history(config, channels))
 
     # The steps
 
     # LangGraph changes the serializer of a copy of the saver.
 
     @property
-    def _reader(self) -> Reader:
-        return Reader(self._items, self.serde, self._known)
-
-    @property
-    def _writer(self) -> Writer:
-        return Writer(self._items, self.serde, self._known)
-
-    @property
-    def _pruner(self) -> Pruner:
-        return Pruner(self._items, self.serde, self._known)
+    def _storage(self) -> tuple[Any, Any, Known]:
+        return self._items, self.serde, self._known
 
     def _note_run(self, config: Any) -> None:
         """Note whether a run begins at the newest checkpoint, or at one that its config names."""
@@ -260,7 +253,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         user_id = user_of(config)
         has_travelled = _TRAVELS.get() == (thread, parent)
         refuses = self._refuses_stale and not namespace and not has_travelled
-        values = await self._writer.put(
+        values = await Writer(*self._storage).put(
             config, checkpoint, metadata, new_versions, refuse_stale=refuses
         )
         if (
@@ -277,7 +270,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     async def _delete_thread(self, thread_id: str) -> None:
         thread = text_id(thread_id)
-        await self._pruner.delete_thread(thread)
+        await Pruner(*self._storage).delete_thread(thread)
         if self._projection is not None:
             await self._projection.delete(thread)
 
@@ -286,6 +279,6 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
             raise ValueError(f"strategy must be 'keep_latest' or 'delete', not {strategy!r}")
         for thread in map(text_id, thread_ids):
             if strategy == "delete":
-                await self._pruner.delete_thread(thread)
+                await Pruner(*self._storage).delete_thread(thread)
             else:
-                await self._pruner.keep_latest(thread)
+                await Pruner(*self._storage).keep_latest(thread)

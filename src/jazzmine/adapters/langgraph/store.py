@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from math import isfinite
 from time import time_ns
 from typing import Any
 
@@ -27,8 +29,8 @@ from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.configs import user_of
-from jazzmine.adapters.langgraph.filters import matches, namespace_matches, simple_conditions
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
+from jazzmine.records.types import MAX_INT, MIN_INT
 
 __all__ = ["JazzmineStore"]
 
@@ -41,6 +43,15 @@ _RANKED = 10_000
 
 # What follows the life time in the bytes of an item that no query ranks.
 _UNRANKED = b"/unranked"
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 
 
 class JazzmineStore(BaseStore):
@@ -144,7 +155,7 @@ class JazzmineStore(BaseStore):
     async def _search(self, operation: SearchOp) -> list[tuple[MemoryItem, float | None]]:
         prefix = _place(operation.namespace_prefix)
         wanted = dict(operation.filter or {})
-        where = simple_conditions(wanted)
+        where = _simple_conditions(wanted)
         for key in where:
             del wanted[key]
         end = operation.offset + operation.limit
@@ -159,7 +170,7 @@ class JazzmineStore(BaseStore):
                     by="vectors" if self._has_vectors else "words",
                     limit=end if self._has_vectors and not wanted else _RANKED,
                 )
-                if matches(found.item.value, wanted)
+                if _matches_all(found.item.value, wanted)
                 and not (found.item.data or b"").endswith(_UNRANKED)
             ]
         seen = {(item.namespace, item.key) for item, _ in ranked}
@@ -171,7 +182,7 @@ class JazzmineStore(BaseStore):
             ranked += [
                 (item, None)
                 for item in page
-                if (item.namespace, item.key) not in seen and matches(item.value, wanted)
+                if (item.namespace, item.key) not in seen and _matches_all(item.value, wanted)
             ]
             if len(page) < _AT_ONCE:
                 break
@@ -191,7 +202,7 @@ class JazzmineStore(BaseStore):
             page = await self._items.list_namespaces((*_ROOT, *prefix), limit=_AT_ONCE, after=last)
             for place in page:
                 namespace = place[len(_ROOT) :]
-                if all(namespace_matches(namespace, condition) for condition in conditions):
+                if all(_namespace_matches(namespace, condition) for condition in conditions):
                     found[namespace[: operation.max_depth]] = None
             if len(page) < _AT_ONCE:
                 break
@@ -263,3 +274,66 @@ def _time(milliseconds: int) -> datetime:
 def _user_id() -> str | None:
     """Return the user of the run in which the store is called, if there is one."""
     return user_of(var_child_runnable_config.get())
+
+
+def _simple_conditions(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those conditions of a filter that the database can check: equal simple values.
+
+    Not None, which a filter also finds where there is no value.
+    """
+    return {
+        key: value
+        for key, value in wanted.items()
+        if key.isprintable()
+        and (
+            (type(value) is str and value.isprintable())
+            or type(value) is bool
+            or (type(value) is int and MIN_INT <= value <= MAX_INT)
+            or (type(value) is float and isfinite(value))
+        )
+    }
+
+
+def _matches_all(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Return whether a value has what a filter wants.
+
+    Raises:
+        ValueError: an operator is unknown.
+    """
+    return all(_matches(value.get(key), condition) for key, condition in wanted.items())
+
+
+def _matches(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        if any(key.startswith("$") for key in wanted):
+            return all(_compare(value, name, operand) for name, operand in wanted.items())
+        return isinstance(value, dict) and _matches_all(value, wanted)
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(value, list | tuple)
+            and len(value) == len(wanted)
+            and all(map(_matches, value, wanted))
+        )
+    return bool(value == wanted)
+
+
+def _compare(value: Any, name: str, operand: Any) -> bool:
+    if name not in _OPERATORS:
+        raise ValueError(f"unknown operator {name!r}; there are {', '.join(_OPERATORS)}")
+    if name in ("$eq", "$ne"):
+        return _OPERATORS[name](value, operand)
+    try:
+        return _OPERATORS[name](float(value), float(operand))
+    except (TypeError, ValueError):
+        return False
+
+
+def _namespace_matches(namespace: Sequence[str], condition: Any) -> bool:
+    """Return whether a namespace begins or ends with a path, in which "*" is any label."""
+    path = condition.path
+    if len(namespace) < len(path):
+        return False
+    labels = namespace[: len(path)]
+    if condition.match_type == "suffix":
+        labels = namespace[len(namespace) - len(path) :]
+    return all(wanted in ("*", label) for label, wanted in zip(labels, path, strict=True))

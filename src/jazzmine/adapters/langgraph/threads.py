@@ -9,7 +9,15 @@ from typing import Any, TypeAlias
 from jazzmine.adapters.langgraph.checkpoints import THREADS, Entry, key_after, key_before
 from jazzmine.records.items import MemoryItem, PutItem
 
-__all__ = ["AT_ONCE", "copy_items", "entries_at", "entries_in", "namespaces_in", "places_in"]
+__all__ = [
+    "AT_ONCE",
+    "copy_items",
+    "entries_at",
+    "entries_in",
+    "namespaces_in",
+    "pages",
+    "places_in",
+]
 
 Places: TypeAlias = list[tuple[tuple[str, ...], str]]
 
@@ -25,15 +33,7 @@ async def entries_in(
     before: str | None = None,
     count: int | None = None,
 ) -> list[Entry]:
-    """Return checkpoints of a namespace, the latest first, with their pending writes.
-
-    Args:
-        items: the long-term memory.
-        place: the namespace of their items.
-        first: the key of the first one; None is the latest.
-        before: the key of one; only earlier ones are returned.
-        count: how many at most; None is no limit.
-    """
+    """Return checkpoints of a namespace, the latest first, with their pending writes."""
     key = key_before(first) if first else key_after(before) if before else None
     last = MemoryItem(namespace=place, key=key, value={}) if key else None
     # Most checkpoints have few pending writes.
@@ -71,22 +71,29 @@ async def places_in(
     Returns:
         For each checkpoint the namespace and the key of its item, and those of its writes.
     """
-    if thread is None and count is not None:
-        return await _newest_places(items, count)
-    threads = [thread]
-    if thread is None:
-        threads = [place[2] for place in await items.list_namespaces(THREADS, max_depth=3)]
     found: list[Places] = []
-    for one in threads:
-        prefix, last, page = (*THREADS, one, "checkpoints"), None, [None] * AT_ONCE
-        while len(page) == AT_ONCE:
-            page = await items.list_items(prefix, limit=AT_ONCE, after=last, with_data=False)
-            for last in page:
-                place = (last.namespace, last.key)
-                if "/" not in last.key:
-                    found.append([place])
-                elif found and last.key.startswith(found[-1][0][1]):
-                    found[-1].append(place)
+    if thread is None and count is not None:
+        async for page in pages(items, THREADS, order="updated", with_data=False):
+            found += [[_place(item)] for item in page if _is_checkpoint(item)]
+            if len(found) >= count:
+                break
+        del found[count:]
+        for places in found:
+            namespace, key = places[0]
+            for entry in await entries_in(items, namespace, first=key, count=1):
+                places += map(_place, entry.writes)
+    else:
+        prefix = THREADS if thread is None else (*THREADS, thread, "checkpoints")
+        async for page in pages(items, prefix, with_data=False):
+            for item in page:
+                if _is_checkpoint(item):
+                    found.append([_place(item)])
+                elif (
+                    found
+                    and item.namespace == found[-1][0][0]
+                    and item.key.startswith(found[-1][0][1])
+                ):
+                    found[-1].append(_place(item))
     return sorted(
         (
             places
@@ -97,24 +104,12 @@ async def places_in(
     )
 
 
-async def _newest_places(items: Any, count: int) -> list[Places]:
-    """Return where the checkpoints are that were stored last, in whatever thread."""
-    found: list[Places] = []
-    last, page = None, [None] * AT_ONCE
-    while len(page) == AT_ONCE and len(found) < count:
-        page = await items.list_items(
-            THREADS, order="updated", limit=AT_ONCE, after=last, with_data=False
-        )
-        for last in page:
-            if last.namespace[3] == "checkpoints" and "/" not in last.key:
-                found.append([(last.namespace, last.key)])
-    found = sorted(found[:count], key=lambda places: places[0][1])
-    for places in found:
-        (namespace, key), after = places[0], None
-        after = MemoryItem(namespace=namespace, key=key, value={})
-        page = await items.list_items(namespace, limit=AT_ONCE, after=after, with_data=False)
-        places += [(namespace, item.key) for item in page if item.key.startswith(f"{key}/")]
-    return found
+def _place(item: MemoryItem) -> tuple[tuple[str, ...], str]:
+    return item.namespace, item.key
+
+
+def _is_checkpoint(item: MemoryItem) -> bool:
+    return item.namespace[3] == "checkpoints" and "/" not in item.key
 
 
 async def entries_at(items: Any, found: Sequence[Places]) -> list[Entry]:
@@ -140,17 +135,22 @@ async def copy_items(items: Any, source: str, target: str) -> None:
     The checkpoints are read before the values: so those that a run stores meanwhile are not copied
     without theirs.
     """
-    checkpoints = [page async for page in _pages_in(items, (*THREADS, source, "checkpoints"))]
-    async for page in _pages_in(items, (*THREADS, source, "values")):
+    checkpoints = [page async for page in pages(items, (*THREADS, source, "checkpoints"))]
+    async for page in pages(items, (*THREADS, source, "values")):
         await _put_copies(items, page, target)
     for page in checkpoints:
         await _put_copies(items, page, target)
 
 
-async def _pages_in(items: Any, prefix: tuple[str, ...]) -> AsyncIterator[list[MemoryItem]]:
+async def pages(
+    items: Any, prefix: tuple[str, ...], **options: Any
+) -> AsyncIterator[list[MemoryItem]]:
+    """Yield the items below a namespace, as `list_items` does, so many at once."""
     last = None
-    while page := await items.list_items(prefix, limit=AT_ONCE, after=last):
+    while page := await items.list_items(prefix, limit=AT_ONCE, after=last, **options):
         yield page
+        if len(page) < AT_ONCE:
+            return
         last = page[-1]
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
-from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from jazzmine.adapters.langgraph.checkpoints import (
     Reference,
@@ -22,26 +20,15 @@ from jazzmine.adapters.langgraph.checkpoints import (
     writes_item,
 )
 from jazzmine.adapters.langgraph.configs import place_of, user_of
-from jazzmine.adapters.langgraph.known import Known, KnownCheckpoint
+from jazzmine.adapters.langgraph.known import KnownCheckpoint, Storage
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem
 
 __all__ = ["Writer"]
 
 
-@dataclass(frozen=True)
-class Writer:
-    """Stores checkpoints and pending writes.
-
-    Args:
-        items: a long-term memory with the async API.
-        serde: LangGraph's serializer.
-        known: what need not be stored again.
-    """
-
-    items: Any
-    serde: SerializerProtocol
-    known: Known
+class Writer(Storage):
+    """Stores checkpoints and pending writes."""
 
     async def put(
         self,
@@ -50,18 +37,9 @@ class Writer:
         metadata: Any,
         new_versions: Any,
         *,
-        beside: str | None = None,
         refuse_stale: bool = False,
     ) -> Mapping[str, Reference]:
         """Store a checkpoint after that of a config, with those of its values that are new.
-
-        Args:
-            config: the thread, the namespace and the parent.
-            checkpoint: what is stored.
-            metadata: that of the checkpoint.
-            new_versions: the versions of the channels that have other values than in `beside`.
-            beside: the id of a checkpoint whose values are stored; by default the parent's.
-            refuse_stale: whether the parent must have no other child.
 
         Returns:
             What refers to the values of the channels that have items of their own.
@@ -74,7 +52,7 @@ class Writer:
         kept = dict(checkpoint)
         channels: Mapping[str, Any] = kept.pop("channel_values")
         versions = kept["channel_versions"]
-        known = self.known.checkpoint(thread, namespace, beside or parent)
+        known = self.known.checkpoint(thread, namespace, parent)
         new = Values(self.serde, thread, user_id)
         inline: dict[str, Any] = {}
         values: dict[str, Reference] = {}
@@ -144,13 +122,7 @@ class Writer:
     async def put_writes(
         self, config: Any, writes: Sequence[tuple[str, Any]], task: tuple[str, str]
     ) -> None:
-        """Store what a task has written after a checkpoint; what it wrote before stays.
-
-        Args:
-            config: the checkpoint.
-            writes: the channel and the value of each.
-            task: the id of the task and its path.
-        """
+        """Store what a task has written after a checkpoint; what it wrote before stays."""
         thread, namespace, checkpoint_id = place_of(config)
         place = (self.serde, checkpoints_of(thread, namespace), checkpoint_id or "", task)
         user_id = user_of(config)

@@ -1,10 +1,9 @@
 """Convert records to documents, and documents to rows.
 
-A document has every field of its record under the field's name, so that queries of other
-programs can use these names, with two exceptions: `is_flagged` is stored only if it is true,
-which keeps its sparse index small, and in free-form data a name that begins with a dollar gets
-a prefix. A conversation or a message may have one field more, `touched`, and a message those of
-the index of words.
+A document has every field of its record under the field's name, with two exceptions: `is_flagged`
+is stored only if it is true, so its sparse index stays small, and in free-form data a name that
+begins with a dollar gets a prefix. A conversation or a message may have a field `touched`, and a
+message has the fields of the search index.
 
 The server sets `_id`: an upsert that inserts creates an ObjectId, which begins with the time in
 seconds and a counter, and no update changes it. So `_id` is the order in which documents were
@@ -49,15 +48,15 @@ __all__ = [
 
 Document: TypeAlias = dict[str, Any]
 
-# Counts what is written because of this document, in transactions: of two that write to one
-# document, the server aborts one.
+# A transaction that depends on this document changes the field: the server aborts one of two
+# transactions that write to one document.
 # https://www.mongodb.com/docs/manual/core/transactions-production-consideration/
 TOUCHED = "touched"
 
 # Version 1.2 left this field in conversations whose log was changed.
 _LOG_LOCK = "log_lock"
 
-# The entry of a message in the index of words, if the store has one: see words.
+# The entry of a message in the search index, if the store has one: see words.
 _SEARCHED = ("search_entry", "search_terms", "search_language")
 HIDDEN = dict.fromkeys(_SEARCHED, 0)
 """The projection without what only searches read."""
@@ -68,7 +67,7 @@ _MAX_BYTES = 16 * 2**20
 # `_id` (an ObjectId of 12 bytes), `touched` and `is_flagged`, each with its type and its name.
 _BYTES_ADDED_LATER = 17 + 17 + 13
 
-# A document is always less than this many times the size of its record's JSON.
+# A document is always smaller than this many times its record's JSON.
 _LARGEST_EXPANSION = 16
 
 # Names that begin with a dollar are restricted (and `$ref` makes the driver build a DBRef),
@@ -103,7 +102,7 @@ def document_of(snapshot: Snapshot[Any], analyser: Analyser | None = None) -> Do
 
     Args:
         snapshot: the record.
-        analyser: that of the index of words; None for a record that is not in one.
+        analyser: the analyser of the search index; None for a record that is not in one.
 
     Raises:
         RecordTooLargeError: it is larger than the server accepts.
@@ -138,7 +137,7 @@ def message_documents(
 
 
 def searched_fields(text: Any, analyser: Analyser) -> Document:
-    """Return the fields of a message by which it is found; another program may store any text."""
+    """Return the searched fields of a message; another program may store any text."""
     entry = analyser.entry(text) if isinstance(text, str) else ""
     return dict(zip(_SEARCHED, (entry, terms_of(entry), analyser.language), strict=True))
 
@@ -147,7 +146,7 @@ def searched_fields(text: Any, analyser: Analyser) -> Document:
 
 
 def id_of(document: Document) -> str:
-    """Return the id of a stored document; another program may have stored one without."""
+    """Return the id of a stored document; a document of another program may have none."""
     return document.get("id") or ""
 
 
@@ -172,10 +171,7 @@ def to_rows(documents: Iterable[Document]) -> list[Row]:
 
 
 def time_of(document: Document) -> int:
-    """Return a message's `timestamp` as one that another message may have.
-
-    That of another program may be of any type.
-    """
+    """Return a message's `timestamp` in a valid type; another program may store any type."""
     time = document.get("timestamp")
     if not isinstance(time, (int, float)) or not math.isfinite(time):
         return MIN_INT
@@ -186,7 +182,7 @@ def time_of(document: Document) -> int:
 
 
 def escaped(value: Any) -> Any:
-    """Return data with prefixes before names that begin with a dollar, which no field does."""
+    """Return data with prefixes before names that begin with a dollar."""
     if isinstance(value, dict):
         return {
             _PREFIX + name if name.startswith(_MARKED) else name: escaped(item)

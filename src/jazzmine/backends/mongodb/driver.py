@@ -27,8 +27,8 @@ __all__ = [
     "server_names",
 ]
 
-# A write returns after a majority has stored it, and reads return only such data: so a caller
-# reads its own writes, and no data that a failover rolls back.
+# A write returns after a majority has stored it, and reads return only such data: a caller reads
+# its own writes, and no data that a failover rolls back.
 # https://www.mongodb.com/docs/manual/core/read-isolation-consistency-recency/
 DURABLE = WriteConcern("majority", j=True)
 MAJORITY = ReadConcern("majority")
@@ -48,7 +48,7 @@ def server_names(uri: str, options: Iterable[str]) -> str:
     """Return the hosts and ports in a URI, for error messages.
 
     Args:
-        options: the store's own options, one of which an unknown one may mean.
+        options: the store's own options, as hints for an unknown one.
 
     Raises:
         InvalidAddressError: the URI cannot be parsed.
@@ -69,17 +69,17 @@ def server_names(uri: str, options: Iterable[str]) -> str:
 
 
 def invalid_address(wrong: str = "") -> InvalidAddressError:
-    """Return the error for a URI that cannot be parsed, without the URI, which has a password.
+    """Return the error for a URI that cannot be parsed; the text does not repeat the URI.
 
     Args:
-        wrong: the end of the text, if it is known what is wrong.
+        wrong: the reason, if it is known.
     """
     return InvalidAddressError(f"uri cannot be parsed{wrong or _FORM}")
 
 
 _FORM = (
-    "; it must read mongodb://USER:PASSWORD@HOST:PORT/DB?OPTION=VALUE, with known options and"
-    " whatever is special in the user and password percent-encoded"
+    "; write mongodb://USER:PASSWORD@HOST:PORT/DB?OPTION=VALUE, with known options and with special"
+    " characters in the user and password percent-encoded"
 )
 
 

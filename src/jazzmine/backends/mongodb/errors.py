@@ -1,4 +1,4 @@
-"""Errors of PyMongo: which of them pass, and which errors of ours they become."""
+"""Errors of PyMongo: the transient ones, and their translation into errors of ours."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ __all__ = [
 _AUTHENTICATION_FAILED = 18
 _UNAUTHORIZED = 13
 _DUPLICATE_KEY = 11000
-# Those that the driver's specification of retryable reads and writes names, and that of a cursor
-# which the server no longer knows: a read is begun anew.
+# The errors in the driver's specification of retryable reads and writes, and the error of a cursor
+# that the server no longer knows: the read begins anew.
 _GOING_AWAY = frozenset(
     {6, 7, 43, 89, 91, 134, 189, 262, 9001, 10058, 10107, 11600, 11602, 13435, 13436}
 )
@@ -63,7 +63,7 @@ def is_duplicate(error: BaseException | None) -> bool:
 
 
 def is_refused(errors: Iterable[Exception | None]) -> bool:
-    """Return whether each of some servers has refused a connection, given its last error."""
+    """Return whether each server has refused a connection, given its last error."""
     # The driver keeps the text of the error of the socket: "[Errno 111] Connection refused".
     return all(f" {errno.ECONNREFUSED}]" in str(error) for error in errors)
 

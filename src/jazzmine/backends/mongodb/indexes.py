@@ -1,4 +1,4 @@
-"""The collections, and the indexes of each.
+"""The collections and their indexes.
 
 The index of a listing ends with `_id`, which orders documents with equal values: the server
 reads a page in the order of the index, and sorts nothing. Creating an existing index has no
@@ -23,7 +23,7 @@ TRACES = "turn_traces"
 
 # Options without influence on the content of an index.
 _WITHOUT_EFFECT = frozenset({"v", "key", "name", "ns", "background", "unique", "sparse"})
-# Options that make two indexes of the same fields two, besides `unique` and `sparse`.
+# Options that distinguish two indexes of the same fields, besides `unique` and `sparse`.
 _DISTINGUISHING = frozenset({"partialFilterExpression", "collation"})
 
 
@@ -54,7 +54,7 @@ class Index(NamedTuple):
         )
 
     def is_refused_beside(self, description: Mapping[str, Any]) -> bool:
-        """Return whether the server refuses the index where another one is as described."""
+        """Return whether the server refuses the index beside an existing one."""
         is_another = (
             self.keys != tuple(description["key"].items())
             or self.unique != bool(description.get("unique"))
@@ -71,7 +71,7 @@ def missing_indexes(
 
     Args:
         collection: its name.
-        indexes: those that it must have.
+        indexes: the required indexes.
         descriptions: the server's descriptions of the existing indexes.
 
     Raises:

@@ -81,23 +81,23 @@ _NOW = {"$toLong": "$$NOW"}
 
 
 def next_revisions(count: int, after: int) -> list[Document]:
-    """Return the update that takes some revisions, and notes the server's time in ms.
+    """Return the update that takes revisions from the counter, and notes the server's time in ms.
 
     Args:
-        count: how many.
-        after: a revision that an item has; the counter is behind it if items were copied without.
+        count: the number of revisions.
+        after: the revision of an item; the counter may be lower if items were copied without it.
     """
     last = {"$add": [{"$max": ["$last", after]}, count]}
     return [{"$set": {"last": last, "now": _NOW}}]
 
 
 def higher_revisions(last: int) -> Document:
-    """Return the update after which all revisions that are taken are higher than one."""
+    """Return the update that raises the counter above a revision."""
     return {"$max": {"last": last}}
 
 
 def document_of(change: ItemChange, revision: int, created_at: int, updated_at: int) -> Document:
-    """Return the document of an item, in which what is None is left out.
+    """Return the document of an item, without the fields that are None.
 
     Raises:
         RecordTooLargeError: it is larger than the server accepts.
@@ -127,7 +127,7 @@ def document_of(change: ItemChange, revision: int, created_at: int, updated_at: 
 
 
 def renewed(renewal: Renewal) -> UpdateOne:
-    """Return the update of an item that sets when it expires."""
+    """Return the update of an item that sets its expiry."""
     own = {"id": {"$eq": renewal.path}, "revision": {"$eq": renewal.revision}}
     if renewal.expires_at is None:
         return UpdateOne({"$and": [own, live()]}, {"$unset": {"expires_at": ""}})
@@ -150,7 +150,7 @@ def rewritten(version: ItemVersion) -> Document:
 
 
 def row_of(document: Document, reads: Reads = "items") -> ItemRow:
-    """Return the row of a document of which was read what a query asks for."""
+    """Return the row of a document that was read with a query's projection."""
     row = [document.get(name) for name in _NAMES]
     row[1] = unescaped(document.get("value", {}))
     vector = document.get("vector")
@@ -208,7 +208,7 @@ def sort_of(query: ItemQuery) -> list[tuple[str, int]]:
 
 
 def projection(query: ItemQuery) -> dict[str, int]:
-    """Return which fields are read."""
+    """Return the projection to the fields that are read."""
     left_out = {"items": "vector", "values": "vector data", "vectors": "value data", "all": ""}
     return dict.fromkeys(left_out[query.reads].split(), 0)
 

@@ -55,11 +55,11 @@ def among(field: str, values: Sequence[str]) -> Document:
 
 
 def owned_by(user_id: str | None) -> Document:
-    """Build the query for what belongs to a user; None is everybody."""
+    """Build the query for the documents of a user; all documents for None."""
     return {} if user_id is None else equal(user_id=user_id)
 
 
-#: The query for the traces that are no copies of others.
+#: The query for original traces, without the copies of forks.
 NO_COPY: Document = {"copied_from": None}
 
 
@@ -81,7 +81,7 @@ def visible(conversation_id: str, flagged: FlaggedShown) -> Document:
 
     Args:
         conversation_id: the conversation.
-        flagged: which flagged messages are found, too.
+        flagged: the flagged messages that are found, too.
     """
     return {**equal(conversation_id=conversation_id), **_SHOWN[flagged]}
 
@@ -177,7 +177,7 @@ TRACES_OF_CONVERSATION = Listing(TRACES, "turn_number", 1, "conversation_id")
 TRACES_OF_AGENT = Listing(TRACES, "started_at_ms", -1, "agent_id")
 TRACES_FOUND = Listing(TRACES, "started_at_ms", -1, member="trace")
 
-# Those of an owner, by the field that holds the owner's id.
+# The listings of an owner, by the field with the owner's id.
 CONVERSATIONS_BY: dict[str | None, Listing] = {
     None: ALL_CONVERSATIONS,
     "user_id": CONVERSATIONS_OF_USER,
@@ -194,7 +194,7 @@ def other_traces(trace: Document) -> Document:
     return {**equal(message_id=trace["message_id"]), "id": {"$ne": trace["id"]}}
 
 
-#: The update that gives a document another value, whatever that is.
+#: The update that changes a document, so that transactions conflict.
 TOUCH: Document = {"$inc": {TOUCHED: 1}}
 
 

@@ -74,7 +74,7 @@ def _some_element_exactly(section: str, wanted: dict[str, Any]) -> Document:
 
 
 def metadata_query(wanted: Mapping[str, Any], field: str = "metadata") -> Document:
-    """Build the query for the documents in whose field are these keys with these values."""
+    """Build the query for the documents with these keys and values in a field."""
     query: Document = {}
     exact = []
     for key, value in escaped(dict(wanted)).items():
@@ -136,6 +136,6 @@ def _variable(depth: int) -> str:
 
 
 def _when(kind: Document, conditions: list[Document], value: Any, depth: int) -> Document:
-    """Build conditions that are evaluated only for a value of a kind, as others make them fail."""
+    """Build conditions for values of one kind; they would fail on other values."""
     compared = {"$cond": [kind, {"$and": conditions}, False]}
     return {"$let": {"vars": {_variable(depth)[2:]: value}, "in": compared}}

@@ -1,8 +1,8 @@
-"""The index of words: the fields of a message for it, and the queries of searches.
+"""The search index: the fields of a message for it, and the queries of searches.
 
 `search_entry` is the entry of a message, `search_terms` are its words and stems, `search_language`
-is the language of the index that they were made for. A message with another language, or without
-one, was stored by a process that does not know of the index, or has that of another language.
+is the language of the index. A process that does not know the index stores a message without a
+language, or with another one.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def scope_query(scope: SearchScope, within: Sequence[str] | None) -> Document:
     """Build the query for the messages of a scope.
 
     Args:
-        scope: which messages.
-        within: the ids of the conversations that `conversations_query` finds; None is all.
+        scope: the messages to search.
+        within: the ids of the conversations of `conversations_query`; None is all.
     """
     conditions = [owner_query(scope, within)]
     if scope.roles:
@@ -86,10 +86,10 @@ def found_query(
     """Build the query for a list of messages.
 
     Args:
-        clauses: what they have.
-        every: whether they need all of the clauses, or one.
-        without: what they must not have.
-        scope: the query for those that are searched.
+        clauses: the clauses of the query.
+        every: whether a message needs all of the clauses, or one.
+        without: the clauses that it must not have.
+        scope: the query for the messages to search.
     """
     wanted = list(map(clause_query, clauses))
     conditions = [scope, *(wanted if every else [{"$or": wanted}])]

@@ -23,7 +23,7 @@ __all__ = [
     "deadline_exceeded",
     "is_conflict",
     "is_disconnect",
-    "is_out_of_range",
+    "is_of_event_loop",
     "is_transient",
     "translated",
     "unavailable",
@@ -71,6 +71,11 @@ def is_disconnect(error: BaseException) -> bool:
     )
 
 
+def is_of_event_loop(error: BaseException) -> bool:
+    """Return whether psycopg cannot connect in the event loop that Windows has by default."""
+    return isinstance(error, errors.InterfaceError) and "ProactorEventLoop" in str(error)
+
+
 def is_transient(error: Exception) -> bool:
     """Return whether the same call may succeed later on the same connection."""
     return isinstance(error, _TRANSIENT)
@@ -79,11 +84,6 @@ def is_transient(error: Exception) -> bool:
 def is_conflict(error: Exception) -> bool:
     """Return whether a unique index had the value, perhaps from a concurrent call."""
     return isinstance(error, errors.UniqueViolation)
-
-
-def is_out_of_range(error: BaseException) -> bool:
-    """Return whether a call failed because a stored number is too large for its type."""
-    return isinstance(error.__cause__, errors.NumericValueOutOfRange)
 
 
 def translated(error: Exception, address: Address) -> JazzmineError:
@@ -115,6 +115,13 @@ def translated(error: Exception, address: Address) -> JazzmineError:
             " does not know prepared statements shares its connections: set 'prepare' to False"
             " (in a URL: ?prepare=false), or use PgBouncer 1.21 or newer with"
             " max_prepared_statements above 0"
+        )
+    if is_of_event_loop(error):
+        return ConfigurationError(
+            "psycopg needs another event loop than that of Windows:"
+            " asyncio.run(main(), loop_factory=asyncio.SelectorEventLoop), from Python 3.12 on, or"
+            " asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy()) before; the"
+            " plain calls of jazzmine.sync need none"
         )
     if isinstance(error, _CHANGED_SCHEMA):
         return ConfigurationError(

@@ -2,7 +2,8 @@
 
 Each is a transaction of its own, and may be repeated. Times are in ms. A row that has expired
 counts as none. A statement that has not written returns what is stored in the same round trip, as
-it was when the statement began: a caller that finds the mark that it has read asks again.
+it was when the statement began: if it has waited since, and what it returns would have let it write
+or lock, the caller asks again.
 """
 
 from __future__ import annotations
@@ -114,9 +115,9 @@ WITH written AS (
     WHERE memory.conversation_id = %(id)s AND memory.expires_at > now() AND {_IS_FREE}
         AND (memory.lock_token = %(token)s OR NOT %(renews)s)
     RETURNING marks, data, user_id, {_NO_FLUSH})
-SELECT marks, data, user_id, NULL, NULL::float8 FROM written
+SELECT true, marks, data, user_id, NULL, NULL::float8 FROM written
 UNION ALL
-SELECT {_STORED} FROM $schema.working_memory AS memory
+SELECT false, {_STORED} FROM $schema.working_memory AS memory
 WHERE memory.conversation_id = %(id)s AND memory.expires_at > now()
     AND NOT EXISTS (SELECT FROM written)
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
@@ -30,7 +29,6 @@ from jazzmine.search.analyser import Analyser
 
 __all__ = [
     "append_parameters",
-    "are_finite",
     "filter_parameters",
     "page_of",
     "pruned_parameter",
@@ -235,11 +233,6 @@ def summaries(rows: Iterable[Row]) -> list[UsageSummary]:
     """Return the summaries of the groups, by descending tokens, then by key."""
     found = [_summary(row) for row in rows]
     return sorted(found, key=lambda summary: (-summary.total_tokens, summary.key))
-
-
-def are_finite(rows: Iterable[Row]) -> bool:
-    """Return whether all sums of energy and CO2 are finite."""
-    return all(math.isfinite(row[-2]) and math.isfinite(row[-1]) for row in rows)
 
 
 def _summary(row: Row) -> UsageSummary:

@@ -6,12 +6,10 @@ Each is built from the conditions of the filter.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Collection, Iterable
 
 from jazzmine.backends.columns import TURN_TRACES
 from jazzmine.backends.postgres.statements import as_json, bounded, select
-from jazzmine.records.types import MAX_INT, MIN_INT
 from jazzmine.records.usage import UsageKey
 
 __all__ = ["CONDITIONS", "find_traces", "is_planned_once", "summarize"]
@@ -105,22 +103,15 @@ _KEYS: dict[UsageKey, str] = {
 }
 
 
-def summarize(conditions: Collection[str], by: UsageKey, *, lenient: bool = False) -> str:
+def summarize(conditions: Collection[str], by: UsageKey) -> str:
     """Return the statement that sums up the traces that match these conditions.
 
     Args:
         conditions: the conditions of the filter.
         by: the key of the groups.
-        lenient: whether to read NaN and infinity as 0, and an integer beyond 64 bits as the
-            nearest 64-bit integer. jazzmine 0.1 stored such numbers; this doubles the time.
     """
     if by == "model":
-        return _summarize_models(conditions, lenient)
-    finite = "FILTER (WHERE {0} - {0} = 0)" if lenient else ""
-    kwh, co2 = (
-        f"coalesce(sum({name}) {finite.format(name)}, 0)"
-        for name in ("total_energy_kwh", "total_co2_g")
-    )
+        return _summarize_models(conditions)
     return f"""
 SELECT
     {_KEYS[by]} AS key,
@@ -132,11 +123,11 @@ SELECT
     percentile_disc(0.5) WITHIN GROUP (ORDER BY total_latency_ms),
     percentile_disc(0.95) WITHIN GROUP (ORDER BY total_latency_ms),
     max(total_latency_ms),
-    {kwh}, {co2}
+    coalesce(sum(total_energy_kwh), 0), coalesce(sum(total_co2_g), 0)
 FROM $schema.turn_traces
 CROSS JOIN LATERAL (
     SELECT {", ".join(f"sum({name}) AS {name}" for name in (*_DETAILS, *_MISSING))}
-    FROM {_calls(("prompt_tokens", *_DETAILS), lenient)}
+    FROM {_calls(("prompt_tokens", *_DETAILS))}
 ) AS calls
 WHERE copied_from IS NULL AND {_where(conditions)}
 GROUP BY 1
@@ -150,7 +141,6 @@ _MISSING = {
     "unreported_calls": "(coalesce(prompt_tokens, 0) <= 0)::int",
     "unpriced_calls": "(cost_usd IS NULL)::int",
 }
-_LARGEST_FLOAT = sys.float_info.max
 
 
 def _sums_of_details(table: str) -> str:
@@ -158,33 +148,17 @@ def _sums_of_details(table: str) -> str:
     return ", ".join(f"coalesce(sum({table}.{name}), 0)" for name in (*_DETAILS, *_MISSING))
 
 
-def _calls(names: Iterable[str], lenient: bool) -> str:
+def _calls(names: Iterable[str]) -> str:
     """Return the table of the calls of a trace, which has these fields and the model."""
-    if not lenient:
-        kinds = {"cost_usd": "float8"}
-        fields = ", ".join(f"{name} {kinds.get(name, 'bigint')}" for name in names)
-        return f"""(
-    SELECT *, {_missing()} FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
-) AS call"""
-    fields = ", ".join(f"{name} numeric" for name in names)
-    fitting = ", ".join(f"{_fitting(name)} AS {name}" for name in names)
+    kinds = {"cost_usd": "float8"}
+    fields = ", ".join(f"{name} {kinds.get(name, 'bigint')}" for name in names)
+    missing = ", ".join(f"{condition} AS {name}" for name, condition in _MISSING.items())
     return f"""(
-    SELECT model, {fitting}, {_missing()}
-    FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
+    SELECT *, {missing} FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
 ) AS call"""
 
 
-def _missing() -> str:
-    return ", ".join(f"{condition} AS {name}" for name, condition in _MISSING.items())
-
-
-def _fitting(name: str) -> str:
-    if name == "cost_usd":
-        return f"CASE WHEN abs(cost_usd) <= {_LARGEST_FLOAT} THEN cost_usd END"
-    return f"greatest(least(coalesce({name}, 0), {MAX_INT}), {MIN_INT})::bigint"
-
-
-def _summarize_models(conditions: Collection[str], lenient: bool) -> str:
+def _summarize_models(conditions: Collection[str]) -> str:
     return f"""
 SELECT
     call.model AS key,
@@ -201,6 +175,6 @@ FROM (
     SELECT seq, errors, llm_calls FROM $schema.turn_traces
     WHERE copied_from IS NULL AND {_where(conditions)}
 ) AS matching
-CROSS JOIN LATERAL {_calls((*_COUNTS, *_DETAILS), lenient)}
+CROSS JOIN LATERAL {_calls((*_COUNTS, *_DETAILS))}
 GROUP BY 1
 """

@@ -1,1 +1,1 @@
-"""Redis: names of keys, scripts, and what its errors mean."""
+"""Redis: names of keys, scripts and errors."""

@@ -1,4 +1,4 @@
-"""Checks of a Redis set-up: what a server's answers mean."""
+"""Checks of a Redis set-up, from a server's replies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OLDEST = (6, 2)
 
 
 def check_version(name: str) -> Finding:
-    """Return whether a server's version is one that is supported."""
+    """Return whether a server's version is supported."""
     numbers = tuple(int(part) for part in name.split(".")[:2] if part.isdecimal())
     if numbers < _OLDEST:
         return failed(f"Redis {name} is too old", "upgrade the server to 6.2 or newer")
@@ -21,7 +21,7 @@ def check_version(name: str) -> Finding:
 
 
 def check_persistence(info: Mapping[str, Any], save: str | None) -> Finding:
-    """Return whether what is stored survives a restart of the server.
+    """Return whether stored data survive a restart of the server.
 
     Args:
         info: its section `persistence`.
@@ -46,7 +46,7 @@ def check_persistence(info: Mapping[str, Any], save: str | None) -> Finding:
 
 
 def check_eviction(policy: str | None, limit: int) -> Finding:
-    """Return whether the server deletes what is in use when its memory is full."""
+    """Return whether the server deletes data in use when its memory is full."""
     if policy is None or not limit or policy == "noeviction":
         return fine("no working memory is deleted to make room")
     return warning(
@@ -58,7 +58,7 @@ def check_eviction(policy: str | None, limit: int) -> Finding:
 def check_cluster(
     info: Mapping[str, str], nodes: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """Yield what is wrong with a cluster, or that nothing is.
+    """Yield the findings about a cluster.
 
     Args:
         info: the reply to `CLUSTER INFO`.

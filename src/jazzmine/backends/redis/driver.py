@@ -85,18 +85,6 @@ def settings_of(client: Any) -> dict[str, Any]:
     return settings
 
 
-def require_options(pool: Any) -> Any:
-    """Return a pool after making a connection that is not used.
-
-    Only then redis-py notices an unknown option of a URL.
-
-    Raises:
-        ValueError, TypeError, RedisError: an option is unknown, or has a wrong value.
-    """
-    pool.connection_class(**pool.connection_kwargs)
-    return pool
-
-
 def address_of(client: Any) -> str:
     """Name the server of a client, without any secret."""
     if is_cluster(client):

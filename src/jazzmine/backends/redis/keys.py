@@ -3,9 +3,9 @@
 Both keys of a conversation hold its escaped id in braces, the hash tag of Redis Cluster, so that
 they are on one server.
 
-    wm:{id}       a hash: `data` is the state (JSON, or encrypted), `marks` the marks of the last 16
-                  saves, `user` its user, `format` its format
-    wm_lock:{id}  while a block holds the lock: its token, since when (ms), and who it is
+    wm:{id}       a hash: `data` is the state (JSON, or encrypted), `marks` the version tokens of
+                  the last 16 saves, `user` its user, `format` its format
+    wm_lock:{id}  while a block holds the lock: its token, its start (ms), and its holder
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 
 @lru_cache(maxsize=1000)
 def keys_of(conversation_id: str) -> tuple[bytes, bytes]:
-    """Return the keys of a conversation's state and of its lock; no other one has any of them."""
+    """Return the keys of a conversation's state and of its lock; no two share a key."""
     tag = b"{" + conversation_id.translate(_ESCAPES).encode() + b"}"
     return b"wm:" + tag, b"wm_lock:" + tag
 
@@ -37,7 +37,7 @@ def conversation_of(key: bytes) -> str:
 
 
 class Script:
-    """A program that the server runs in one step, and the digest that the server knows it by."""
+    """A program that the server runs in one step, and its digest."""
 
     def __init__(self, text: str) -> None:
         self.text: str = text

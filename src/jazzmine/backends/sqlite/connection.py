@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakSet
 
+from jazzmine.backends.files import is_read_only
 from jazzmine.backends.sqlite.functions import add_functions
 
 __all__ = ["Connection", "create_file", "file_uri", "prepare_for_forks"]
@@ -77,9 +78,13 @@ class Connection:
                 driver.close()
 
     def _open(self) -> sqlite3.Connection:
+        mode = "rw"
+        if is_read_only(self._path):
+            # SQLite could not make the file of its locks, which an immutable database lacks.
+            mode = "ro" if os.path.exists(f"{self._path}-wal") else "ro&immutable=1"
         with _opening:
             driver = sqlite3.connect(
-                file_uri(self._path, "mode=rw"),
+                file_uri(self._path, f"mode={mode}"),
                 uri=True,
                 timeout=0,
                 isolation_level=None,
@@ -123,7 +128,7 @@ def create_file(path: str) -> None:
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
-            if not os.access(path, os.W_OK):
+            if not is_read_only(path) and not os.access(path, os.W_OK):
                 # SQLite would make a -shm file that may not be written either, and that stays so
                 # when the rights of the database are mended.
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None

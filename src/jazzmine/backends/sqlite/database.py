@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from jazzmine.backends.files import is_read_only
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.connection import Connection, create_file
 from jazzmine.backends.sqlite.errors import (
@@ -291,6 +292,8 @@ class Database:
                         if not is_current(connection, self.path, component):
                             self._migrate(connection, component)
                     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                    if is_read_only(self.path):
+                        mode = "wal"  # which an immutable database does not say
                     self.has_search = search.read_state(connection) is not None
                 finally:
                     if connection.in_transaction:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 from contextlib import ExitStack
 
+from jazzmine.backends.files import is_read_only
 from jazzmine.errors import LockTimeoutError, RecordTooLargeError, StoreClosedError
 
 __all__ = [
@@ -56,8 +57,8 @@ def closed_meanwhile() -> StoreClosedError:
 def lock_timeout(path: str, timeout: float) -> LockTimeoutError:
     """Return the error for a call that has waited for the database's lock for `timeout` s."""
     return LockTimeoutError(
-        f"{path} was not free within {timeout:g} s: another process writes, or holds its lock"
-        " and is stuck; nothing was written"
+        f"{path} was not free within {timeout:g} s: others write, or a process"
+        " holds its lock and is stuck; nothing was written"
     )
 
 
@@ -98,6 +99,8 @@ def _refusal(path: str) -> int:
     """
     if len(os.fsencode(path)) > _LONGEST_PATH:
         return errno.ENAMETOOLONG
+    if is_read_only(path):
+        return errno.EROFS
     try:
         with ExitStack() as opened:
             for _ in range(_FILES):

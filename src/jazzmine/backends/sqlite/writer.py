@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 from weakref import finalize
 
@@ -119,14 +119,13 @@ def _work(queue: _Queue, commit: _Commit, set_all: Callable[[Sequence[Any]], Non
 
 def _take_all(queue: _Queue, calls: list[Call[Any]], *, wait: bool = True) -> bool:
     """Add the calls of the queue to others; return whether they are the last ones."""
-    try:
-        call = queue.get(wait)
-        while call is not None:
-            calls.append(call)
-            call = queue.get_nowait()
-    except Empty:
-        return False
-    return True
+    while wait or not queue.empty():
+        wait = False
+        call = queue.get()
+        if call is None:
+            return True
+        calls.append(call)
+    return False
 
 
 def apply_all(connection: sqlite3.Connection, calls: Sequence[Call[Any]], path: str) -> None:

@@ -12,6 +12,15 @@
     const parts = event.target.querySelectorAll("details[open] > summary[id]");
     opened.push(...[...parts].map((part) => part.id));
   });
+  // An open page does not promise new messages while nothing can be read.
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (!event.detail.elt.classList.contains("follow")) return;
+    document.getElementById("end").textContent = event.detail.successful
+      ? "New messages appear here."
+      : event.detail.xhr.status
+        ? "The store is not available now. New messages appear here when it is."
+        : "The inspector has ended: start `jazzmine inspect` again.";
+  });
   document.addEventListener("htmx:afterSettle", () => {
     if (isAtEnd) {
       isAtEnd = false;

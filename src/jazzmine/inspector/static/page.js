@@ -16,7 +16,7 @@
   const keys = {
     "/": () => {
       const field = document.querySelector(".filters input");
-      if (!field) return location.assign("/search#words");
+      if (!field) return location.assign("./search#words");
       field.focus();
       field.select();
     },

@@ -1,4 +1,4 @@
-"""Checks the collections when a store is opened, and creates the indexes that are missing."""
+"""Checks the collections when a store is opened, and creates missing indexes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["Missing", "Schema"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-# The collection that says which fields the documents of the others may have.
+# The collection with the names of the fields in the documents of the others.
 _FIELDS = "jazzmine_fields"
-# A field that messages have if the store has an index of words.
+# A field of messages in a store with a search index.
 _SEARCH = f"{MESSAGES}.search_entry"
 
 # https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
@@ -31,7 +31,7 @@ _NO_INDEX_THERE = frozenset({85, 86, 166})  # options conflict, specifications c
 
 
 class Missing(NamedTuple):
-    """What opening a store creates."""
+    """The indexes and notes that opening a store creates."""
 
     indexes: list[tuple[Collection, list[Index]]]
     fields: list[str]
@@ -53,9 +53,9 @@ class Schema:
     """The collections of a store, which may belong to another application.
 
     Args:
-        indexes: those of each collection, by its name.
-        fields: the names of all fields that this version stores. A version that stores other
-            ones notes them, and an older version, which cannot read them, then refuses to open.
+        indexes: the indexes of each collection, by its name.
+        fields: the names of all fields that this version stores. A newer version notes its new
+            fields, and an older version then refuses to open.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Schema:
         self._fields = fields
 
     async def missing(self) -> Missing:
-        """Return what is missing, without creating it.
+        """Return the missing indexes and notes, without creating them.
 
         Raises:
             ConfigurationError: a collection or an index belongs to another application, a newer
@@ -94,7 +94,7 @@ class Schema:
         return Missing(absent, fields)
 
     async def _require_own(self) -> list[str]:
-        """Raise if there are documents, though nothing is noted; return what is not noted."""
+        """Raise if there are documents without notes; return the fields without a note."""
         for name in self._indexes:
             collection = self._database[name]
             if await collection.find_one({}, {"_id": 1}) is None:
@@ -125,12 +125,12 @@ class Schema:
         return [name for name in self._fields if name not in names]
 
     async def noted(self, name: str) -> dict[str, Any] | None:
-        """Return what is noted under a name, or None."""
+        """Return the note under a name, or None."""
         note: dict[str, Any] | None = await self._database[_FIELDS].find_one({"_id": name})
         return note
 
     async def change_search(self, language: str | None) -> None:
-        """Make the indexes of words and note the language; or remove them with all entries."""
+        """Make the search indexes and note the language; or remove them with all entries."""
         notes, messages = self._database[_FIELDS], self._database[MESSAGES]
         names, own = {"names": _SEARCH}, {"_id": "search"}
         if language is None:
@@ -167,7 +167,7 @@ class Schema:
         require_rights(status, self._database.name, names, creates_indexes=creates_indexes)
 
     async def create(self, missing: Missing) -> None:
-        """Create what is missing; several processes may do so at once, and wait for each other.
+        """Create missing indexes and notes; several processes may do so at once.
 
         Raises:
             ConfigurationError: several documents have the same id, or another process created other

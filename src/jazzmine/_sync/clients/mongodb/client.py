@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 _LEAST_SECONDS = 0.001  # to the driver, 0 means no deadline
 _SECONDS_UNTIL_REFUSED = 0.4
-_SECONDS_TO_ABORT = 0.4
+_SECONDS_TO_END = 0.4
 
 
 class MongoDBClient:
@@ -55,8 +55,8 @@ class MongoDBClient:
     https://www.mongodb.com/docs/manual/core/transactions/
 
     Args:
-        config: where the server is.
-        indexes: those of each collection, by its name.
+        config: the address and the options.
+        indexes: the indexes of each collection, by its name.
         fields: the names of the fields that this version stores, as in `Schema`.
     """
 
@@ -90,7 +90,8 @@ class MongoDBClient:
 
     def close(self) -> None:
         """Close all connections."""
-        self._client.close()
+        with pymongo.timeout(_SECONDS_TO_END):  # it says to the server which sessions end
+            self._client.close()
 
     def open(self) -> None:
         """Query the features of the deployment, check the indexes, and create missing ones.
@@ -128,7 +129,7 @@ class MongoDBClient:
         return self._run(deadline, hello)
 
     def pending(self) -> list[str]:
-        """Return what `open` would create; nothing is changed.
+        """Return the indexes that `open` would create; nothing is changed.
 
         Raises:
             ConfigurationError: as in `open`.
@@ -136,7 +137,7 @@ class MongoDBClient:
         return (self.run(self.schema.missing)).steps()
 
     def change_search(self, language: str | None, timeout: float) -> None:
-        """Make the indexes of words and note the language; or remove both.
+        """Make the search indexes and note the language; or remove both.
 
         Raises:
             ConfigurationError: an index prevents that, or the user lacks a right.
@@ -150,7 +151,7 @@ class MongoDBClient:
         self.run(partial(collection.find_one, {}, {"_id": 1}))
 
     def command(self, name: str) -> dict[str, Any]:
-        """Return the server's reply to a command that has no arguments."""
+        """Return the server's reply to a command without arguments."""
         return self.run(lambda: self._client.admin.command(name))
 
     def unreachable(self) -> list[str]:
@@ -161,7 +162,7 @@ class MongoDBClient:
         ]
 
     def run(self, work: Work[T]) -> T:
-        """Call `work`, which reads, or changes one document.
+        """Call `work`, which reads or changes one document.
 
         Args:
             work: takes nothing.
@@ -200,7 +201,7 @@ class MongoDBClient:
             except BaseException:
                 if session is not None:
                     # Also after the deadline, and not for long if the call was cancelled.
-                    with pymongo.timeout(_SECONDS_TO_ABORT):
+                    with pymongo.timeout(_SECONDS_TO_END):
                         session.abort_transaction()
                 raise
 
@@ -216,14 +217,14 @@ class MongoDBClient:
         return self._translating(held)
 
     def _with_transaction(self, deadline: Deadline, work: Work[T]) -> T:
-        with pymongo.timeout(deadline.remaining() + _SECONDS_TO_ABORT):
+        with pymongo.timeout(deadline.remaining() + _SECONDS_TO_END):
             with self._client.start_session() as session:
                 try:
                     result: T = session.with_transaction(work, SNAPSHOT, DURABLE, PRIMARY)
                 except BaseException:
                     # A commit that was interrupted before it was sent would leave the transaction
                     # open, and others waiting for its documents; after an abort this is refused.
-                    with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_ABORT):
+                    with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_END):
                         session.commit_transaction()
                     raise
                 return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Iterator, Mapping
+from collections.abc import Iterator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -40,6 +40,7 @@ from jazzmine.backends.postgres.errors import (
     deadline_exceeded,
     is_conflict,
     is_disconnect,
+    is_of_event_loop,
     is_transient,
     translated,
     unavailable,
@@ -218,7 +219,7 @@ class PostgresClient:
                 raise
         except (psycopg.Error, OSError, UnicodeError) as error:
             failure = connection_error(error, self._address)
-            if self._failure is None:
+            if self._failure is None and not is_of_event_loop(failure):
                 text = unavailable(failure, self._address)
                 logger.warning("%s; it is tried again until it can be reached", text)
             self._failure = failure
@@ -357,16 +358,16 @@ class PostgresClient:
         return failure
 
     def stream(
-        self, sql: str, size: int, values: Mapping[str, object] | None = None
-    ) -> Iterator[list[TupleRow]]:
-        """Yield the rows of a query as they all were at one moment, on a connection of its own.
+        self, statements: Sequence[str], size: int
+    ) -> Iterator[tuple[int, list[TupleRow]]]:
+        """Yield the rows of queries as they all were at one moment, on a connection of its own.
 
         Before the first rows the server may sort all of them, within `migration_timeout`.
 
         Args:
-            sql: with `$schema` for the schema.
+            statements: the queries, with `$schema` for the schema; each one's number comes with
+                its rows.
             size: how many rows at a time, at the most.
-            values: those of its parameters, by name.
 
         Raises:
             JazzmineError: the connection failed or was lost; there is no second attempt.
@@ -380,10 +381,12 @@ class PostgresClient:
                 with connection.transaction():
                     connection.run(bind(READ_AT_ONE_MOMENT))
                     connection.run(bind(LONG_TRANSACTION), {"ms": str(in_ms(seconds))})
-                    connection.run(bind(f"{DECLARE_ROWS} {sql}", self._schema), values or {})
-                    while rows := connection.run(fetch):
-                        yield rows
-                        connection.deadline = Deadline(seconds)
+                    for number, sql in enumerate(statements):
+                        connection.run(bind(f"{DECLARE_ROWS} {sql}", self._schema))
+                        while rows := connection.run(fetch):
+                            yield number, rows
+                            connection.deadline = Deadline(seconds)
+                        connection.run(bind("CLOSE jazzmine_rows"))
             finally:
                 connection.close()
         except psycopg.Error as error:

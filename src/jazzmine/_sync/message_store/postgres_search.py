@@ -1,0 +1,131 @@
+"""The index of words in a PostgreSQL schema, and the searches in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jazzmine._sync.message_store.backend import MessageBackend
+from jazzmine._sync.message_store.searching import run_analysis
+from jazzmine.backends.postgres import word_index as words
+from jazzmine.backends.postgres.text import from_text, to_text
+from jazzmine.config import PostgresConfig
+from jazzmine.errors import ConfigurationError, NotFoundError
+from jazzmine.records.rows import Row
+from jazzmine.search.analyser import Analyser, analyser_for
+from jazzmine.search.index import SearchState
+from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
+
+if TYPE_CHECKING:
+    from jazzmine._sync.clients.postgres.client import PostgresClient
+
+__all__ = ["PostgresSearch"]
+
+_PENDING_AT_ONCE = 500
+
+
+class PostgresSearch(MessageBackend):
+    """The hooks of a message store for searches.
+
+    Args:
+        config: that of the store.
+        client: that of the store.
+    """
+
+    def __init__(self, config: PostgresConfig, client: PostgresClient) -> None:
+        self._client = client
+        self._language = config.search_language
+        self._analyser: Analyser | None = None
+        # How far the index of words is filled: the id of a message; how many have no entry yet.
+        self._filled = ""
+        self._unindexed: int | None = None
+
+    def search_state(self) -> SearchState | None:
+        return self._following(self._client.run(words.SEARCH_STATE))
+
+    def _following(self, rows: Sequence[Any]) -> SearchState | None:
+        """Return the state of the index in the rows of a query, and follow it from now on."""
+        state = words.read_state(rows[0][0]) if rows else None
+        self._analyser = None if state is None else analyser_for(state.language)
+        return state
+
+    def prepare_search(self) -> SearchState | None:
+        try:
+            rows = self._client.run(words.SEARCH_STATE_AND_PENDING)
+        except ConfigurationError:  # there is no table of words
+            return self.search_state()
+        state = self._following(rows)
+        if state is not None and state.is_complete and rows[0][1]:
+            self._index_pending()
+        return state
+
+    def make_search(self, language: str | None) -> None:
+        self._client.change_search(language)
+        self._filled, self._unindexed = "", None
+        self.search_state()
+
+    def fill_search(self, size: int) -> tuple[int, int]:
+        state = self.search_state()
+        if state is None:
+            return 0, 0
+        if self._unindexed is None:
+            self._unindexed = self.count_unindexed()
+        page = {"after": self._filled, "limit": size}
+        rows = self._client.run(words.UNINDEXED, page)
+        if not rows and self._filled:
+            # Those that others have stored meanwhile, and those that were locked.
+            rows = self._client.run(words.UNINDEXED, {**page, "after": ""})
+        if not rows:
+            self._client.run(words.COMPLETE, {"language": state.language})
+            return 0, 0
+        self._filled = rows[-1][0]
+        indexed = self._index(rows)
+        self._unindexed = max(1, self._unindexed - indexed)
+        return indexed, self._unindexed
+
+    def count_unindexed(self) -> int:
+        unindexed: int = (self._client.run(words.COUNT_UNINDEXED))[0][0]
+        return unindexed
+
+    def _index(self, rows: Sequence[Row]) -> int:
+        """Index messages, each given as its id, its text and its version; return how many."""
+        if self._analyser is None:
+            return 0
+        texts = [row[1] for row in rows]
+        entries = run_analysis(texts, words.entries_json, rows, self._analyser)
+        return len(self._client.run(words.INDEX, {"entries": entries}))
+
+    def _index_pending(self) -> None:
+        """Index what processes have stored that do not know of the index."""
+        while rows := self._client.run(words.PENDING, {"limit": _PENDING_AT_ONCE}):
+            if not self._index(rows):
+                return
+
+    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
+        parameters = {
+            **words.scope_parameters(scope),
+            "queries": [words.scope_query(scope, words.clause_query(clause)) for clause in clauses],
+            "most_messages": MOST_MESSAGES_COUNTED,
+            "most_found": MOST_FOUND_COUNTED,
+        }
+        rows = self._client.run(words.count_found(scope), parameters)
+        return rows[0][0], rows[0][1]
+
+    def list_found(self, page: FoundPage) -> Sequence[Row]:
+        scope, after = page.scope, page.after
+        parameters = {
+            **words.scope_parameters(scope),
+            "query": words.clauses_query(page.clauses, page.every, page.without, scope),
+            "limit": page.limit,
+        }
+        if after is not None:
+            place = {**words.scope_parameters(scope), "after": to_text(after)}
+            rows = self._client.run(words.place_of(scope), place)
+            if not rows:
+                raise NotFoundError(f"after={after!r} is no message that is searched")
+            parameters["last_timestamp"], parameters["last_seq"] = rows[0]
+        # How rare the words are decides which index is the best.
+        statement = words.list_found(scope, after is not None)
+        rows = self._client.run(statement, parameters, prepare=False)
+        return [(from_text(row[0]), row[1]) for row in rows]

@@ -1,0 +1,184 @@
+"""How a message store keeps its records: checks, pages and encryption, for all of its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from jazzmine._sync.message_store.backend import MessageBackend
+from jazzmine._sync.store import Store
+from jazzmine._compat.concurrency import SyncWork as Work
+from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
+from jazzmine.encryption.codecs import NO_SEARCH
+from jazzmine.encryption.records import RecordCodec, require_readable
+from jazzmine.encryption.sampled import SAMPLED, require_right_keys
+from jazzmine.errors import ConfigurationError, NotFoundError
+from jazzmine.records.arguments import require_count, require_id
+from jazzmine.records.base import Record, RecordKind, Snapshot, snapshot
+from jazzmine.records.hook_arguments import (
+    ConversationPage,
+    MessagePage,
+    NewestPage,
+    TracePage,
+    Turn,
+)
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.unreadable import Unreadable
+from jazzmine.records.usage import TraceFilter
+
+__all__ = ["KeepRows", "StoredRecords"]
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+AnyPage = TypeVar("AnyPage", ConversationPage, MessagePage, NewestPage, TracePage)
+KeepRows: TypeAlias = Work[Sequence[Row]]
+
+
+class StoredRecords(Store[MessageBackend]):
+    """Stores and reads the records of conversations, messages and traces."""
+
+    def __init__(self, backend: MessageBackend, codec: RecordCodec | None = None) -> None:
+        super().__init__(backend)
+        self.codec: RecordCodec | None = codec
+        unreadable = Unreadable()
+        self._conversations = RowDecoder(Conversation, unreadable, codec)
+        self._messages = RowDecoder(Message, unreadable, codec)
+        self._traces = RowDecoder(TurnTrace, unreadable, codec)
+
+    def _opened(self) -> None:
+        if self.codec is None:
+            return
+        if self.backend.search_state() is not None:
+            raise ConfigurationError(NO_SEARCH)
+        self._require_right_keys(self.codec)
+
+    def _require_right_keys(self, codec: RecordCodec) -> None:
+        newest = ConversationPage(None, "", {}, SAMPLED, None)
+        conversations = self.backend.list_conversations(newest)
+        messages: Sequence[Row] = ()
+        if conversations:
+            page = NewestPage(row_id(conversations[0]), "all", SAMPLED, None)
+            messages = self.backend.list_newest(page)
+        kinds: list[tuple[RowDecoder[Any], Sequence[Row]]] = [
+            (self._conversations, conversations),
+            (self._messages, messages),
+        ]
+        require_right_keys(
+            codec.keyring,
+            [(decoder, row) for decoder, rows in kinds for row in rows],
+            lambda one: codec.key_id(one[0].stored_record(one[1])),
+            lambda one: one[0].record(one[1]),
+        )
+
+    def _put(self, turn: Turn) -> None:
+        """Store some records, encrypted if this store has keys."""
+        if self.codec is not None:
+            conversation, messages, trace = turn
+            turn = Turn(
+                None if conversation is None else self.codec.encrypted(conversation),
+                list(map(self.codec.encrypted, messages)),
+                None if trace is None else self.codec.encrypted(trace),
+            )
+        self.backend.store(turn)
+
+    def _edit(
+        self,
+        kind: RecordKind,
+        decoder: RowDecoder[AnyRecord],
+        record_type: type[AnyRecord],
+        record_id: str,
+        edited: Callable[[AnyRecord], AnyRecord],
+    ) -> AnyRecord:
+        """Store another version of a record in place of the one that it was made of.
+
+        Raises:
+            NotFoundError: the record is not stored.
+        """
+        versions: list[AnyRecord] = []
+
+        def change(row: Row) -> Snapshot[AnyRecord]:
+            version = snapshot(edited(decoder.record(row)), record_type)
+            versions.append(version.record)
+            return self._encoded(version)
+
+        if not self.backend.rewrite(kind, [record_id], change):
+            raise NotFoundError(f"{record_type.__name__.lower()} {record_id!r} is not stored")
+        return versions[-1]
+
+    def _page(
+        self,
+        decoder: RowDecoder[AnyRecord],
+        hook: Work[Sequence[Row]],
+        page: AnyPage,
+        keep: KeepRows | None = None,
+        matches: Callable[[AnyRecord], bool] | None = None,
+    ) -> list[AnyRecord]:
+        """Return a page of records: further ones take the place of those that are left out.
+
+        Args:
+            decoder: makes records of the rows.
+            hook: reads a page.
+            page: which one; its `limit` and `after` are checked here.
+            keep: returns those of some rows that are returned; the others are not decoded.
+            matches: whether a record is returned.
+        """
+        of = _conversation_of(page)
+
+        def decoded(rows: Sequence[Row]) -> list[AnyRecord]:
+            kept = rows if keep is None else keep(rows)
+            records = self._decoded(decoder, kept, of)
+            return records if matches is None else list(filter(matches, records))
+
+        size = None if page.limit is None else require_count("limit", page.limit)
+        last = None if page.after is None else require_id("after", page.after)
+        if size == 0 and last is None:
+            return []
+        if size is not page.limit or last is not page.after:
+            page = page._replace(limit=size, after=last)
+        rows = hook(page)
+        records, wanted = decoded(rows), size
+        while size is not None and len(records) < size and len(rows) == wanted:
+            # What is left out may go on for long: larger pages, which are decoded in a thread.
+            if not are_many(rows):
+                wanted *= 2
+            rows = hook(page._replace(limit=wanted, after=row_id(rows[-1])))
+            records += decoded(rows)
+        return records[:size]
+
+    def _decoded(
+        self,
+        decoder: RowDecoder[AnyRecord],
+        rows: Sequence[Row],
+        conversation_id: str | None = None,
+    ) -> list[AnyRecord]:
+        if are_many(rows):
+            # Parsing them here would keep other calls waiting.
+            records: list[AnyRecord] = run_blocking(
+                decoder.records_in_parts, rows, conversation_id
+            )
+            return records
+        return decoder.records(rows, conversation_id)
+
+    def _decoder_of(self, kind: RecordKind) -> RowDecoder[Any]:
+        """Return what makes records of the rows of a kind."""
+        if kind == "conversations":
+            return self._conversations
+        return self._messages if kind == "messages" else self._traces
+
+    def _encoded(self, given: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
+        """Return a record as it is stored."""
+        return given if self.codec is None else self.codec.encrypted(given)
+
+    def _require_readable(self, where: TraceFilter) -> None:
+        if self.codec is not None:
+            require_readable(where)
+
+
+def _conversation_of(page: object) -> str | None:
+    """Return the conversation whose messages a page has, if it is one."""
+    if isinstance(page, NewestPage):
+        return page.conversation_id
+    if isinstance(page, MessagePage) and page.by == "conversation_id":
+        return page.owner
+    return None

@@ -1,0 +1,204 @@
+"""The program: the options before a command's name, and its exit statuses."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from pydantic import ValidationError
+from typer import rich_utils
+from typer.core import TyperCommand, TyperGroup
+
+import jazzmine
+from jazzmine.cli.options import (
+    FILTER_OPTIONS,
+    STORE_OPTIONS,
+    ItemsOption,
+    MemoryOption,
+    StoreOption,
+    trace_filter,
+)
+from jazzmine.cli.output import Refused, block, error_text, errors, errors_of
+from jazzmine.cli.stores import Stores, unavailable
+from jazzmine.errors import ConfigurationError, InvalidAddressError, JazzmineError
+from jazzmine.records.usage import TraceFilter
+
+REFUSED, USAGE, UNAVAILABLE = 1, 2, 3
+INTERRUPTED, PIPE_CLOSED = 130, 141  # as for other programs that a signal ends
+
+Function: TypeAlias = Callable[..., None]
+
+
+@contextmanager
+def _statuses() -> Iterator[None]:
+    """Make errors one line on standard error and an exit status."""
+    try:
+        yield
+        with errors_of("standard output"):
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # What reads the output wants no more. Nothing is left to be flushed at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(PIPE_CLOSED) from None
+    except KeyboardInterrupt:
+        errors().print()
+        raise typer.Exit(INTERRUPTED) from None
+    except (Refused, JazzmineError, ValidationError, ImportError, OSError, ValueError) as error:
+        errors().print(f"jazzmine: {block(error_text(error))}", style="red")
+        raise typer.Exit(_status(error)) from None
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, (InvalidAddressError, ImportError)):
+        return USAGE
+    if isinstance(error, ConfigurationError):
+        return REFUSED
+    return UNAVAILABLE if unavailable(error) else REFUSED
+
+
+@contextmanager
+def _reading_arguments() -> Iterator[None]:
+    """Handle the errors of the output while arguments are read, which prints help."""
+    try:
+        with errors_of("standard output"):
+            yield
+    except SystemExit:  # rich's own answer to a pipe that nobody reads
+        raise BrokenPipeError from None
+
+
+class Command(TyperCommand):
+    """A command."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Read the arguments."""
+        with _reading_arguments():
+            return super().make_context(*args, **extra)
+
+
+class Program(TyperGroup):
+    """The commands."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        """Read the arguments."""
+        with _statuses(), _reading_arguments():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        with _statuses():
+            return super().invoke(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or None."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _hide_types_of_flags(command.get_params(ctx))
+        return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options that stand before a command."""
+        params = super().get_params(ctx)
+        _hide_types_of_flags(params)
+        return params
+
+
+def _hide_types_of_flags(params: Iterable[Any]) -> None:
+    # Typer's help says "<bool>" beside an option that takes no value.
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+
+
+if os.environ.get("NO_COLOR"):
+    rich_utils.COLOR_SYSTEM = None  # Rich leaves bold text bold
+
+app: typer.Typer = typer.Typer(
+    cls=Program,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# Parameters of commands that stand for several options: these, and what is made of them.
+_COMPOSED: dict[Any, tuple[dict[str, Any], Callable[..., Any]]] = {
+    Stores: (STORE_OPTIONS, Stores),
+    TraceFilter: (FILTER_OPTIONS, trace_filter),
+}
+
+
+def command(name: str) -> Callable[[Function], Function]:
+    """Make a function a command; its parameters `Stores` and `TraceFilter` are options."""
+
+    def add(function: Function) -> Function:
+        signature = inspect.signature(function, eval_str=True)
+        given = signature.parameters.values()
+        made_of = {each.name: _COMPOSED[each.annotation] for each in given if _is_composed(each)}
+
+        @functools.wraps(function)
+        def run(context: typer.Context, **values: Any) -> None:
+            for parameter, (options, make) in made_of.items():
+                made = make(**{option: values.pop(option) for option in options})
+                values[parameter] = made.or_else(context.obj) if isinstance(made, Stores) else made
+            function(**values)
+
+        place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter("context", place, annotation=typer.Context)]
+        parameters += [each for each in given if not _is_composed(each)]
+        for options, _ in made_of.values():
+            for option, annotation in options.items():
+                parameters.append(
+                    inspect.Parameter(option, place, default=None, annotation=annotation)
+                )
+        vars(run)["__signature__"] = signature.replace(parameters=parameters)
+        app.command(name, cls=Command)(run)
+        return function
+
+    return add
+
+
+def _is_composed(parameter: inspect.Parameter) -> bool:
+    return parameter.annotation in (Stores, TraceFilter)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"jazzmine {jazzmine.__version__}", flush=True)
+        raise typer.Exit
+
+
+@app.callback(
+    epilog="Exit status: 0 done; 1 not found, refused or different; 2 wrong usage; 3 not available."
+)
+def _before_the_command(
+    context: typer.Context,
+    store: StoreOption = None,
+    memory: MemoryOption = None,
+    items: ItemsOption = None,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """See what an agent has stored, move it, and find out what is wrong.
+
+    Stores are named by URLs: `json:messages.json`, `sqlite:agent.db`,
+    `postgresql://USER@HOST/DB?schema=agents`, `mongodb://HOST/DB`; a working memory by
+    `sqlite:agent.db`, `postgresql://…` or `redis://HOST`; a long-term memory by
+    `sqlite:agent.db`, `postgresql://…` or `mongodb://HOST/DB`.
+
+    Example:
+
+    `export JAZZMINE_MESSAGE_STORE=json:messages.json`
+
+    `jazzmine ls`
+    """
+    context.obj = Stores(store, memory, items)
