@@ -26,8 +26,11 @@ PLACES: list[tuple[tuple[str, ...], str]] = [
     (("n", "a"), "l"),
     (("n", "b"), "k"),
 ]
-EMPTY = (None,) * len(PLACES)
-"""The state before all calls: the number in each item, None where there is none."""
+NO_NUMBERS: tuple[int | None, ...] = (None,) * len(PLACES)
+EMPTY = (NO_NUMBERS, frozenset[tuple[float, int | None]]())
+"""The state before all calls: the number in each item, None where there is none, and for each
+erasure, by its beginning, None and the numbers that have to be gone when it ends.
+"""
 
 ITEM_READS = ("get", "list", "namespaces")
 CONFLICT = "conflict"
@@ -65,32 +68,36 @@ class Given(NamedTuple):
 def item_model(state: Any, operation: Operation) -> Outcome:
     """Apply a call to the numbers in the items."""
     given: Given = operation.argument
+    stored, doomed = state
     if operation.name == "get":
-        return Outcome(state[given.place], state)
+        return Outcome(stored[given.place], state)
     if operation.name == "list":
-        return Outcome(tuple(number for number in state if number is not None), state)
+        return Outcome(tuple(number for number in stored if number is not None), state)
     if operation.name == "namespaces":
-        found = (PLACES[n][0] for n, number in enumerate(state) if number is not None)
+        found = (PLACES[n][0] for n, number in enumerate(stored) if number is not None)
         return Outcome(tuple(dict.fromkeys(found)), state)
-    if operation.name == "erase":  # the deletions are calls of their own
-        return Outcome(None if _is_of(state[given.place], given.user) else ERASED, state)
+    if operation.name == "erase begins":
+        there = {number for number in stored if number is not None and number % 2 == given.user}
+        new = {(operation.began, number) for number in (None, *there)}
+        return Outcome(None, (stored, doomed | new))
+    if operation.name == "erase":  # what was there is gone; the deletions are calls of their own
+        own = {number for began, number in doomed if began == operation.began}
+        left = {one for one in doomed if one[0] != operation.began}
+        is_done = None in own and own.isdisjoint({*stored} - {None})
+        return Outcome(ERASED if is_done else None, (stored, frozenset(left)))
+    numbers = list(stored)
     if operation.name == "erase one":
-        number = state[given.place]
-        changed = list(state)
-        if _is_of(number, given.user):
-            changed[given.place] = None
-        return Outcome(None, tuple(changed))
-    if any(one.expected not in (ANY, state[one.place]) for one in given.changes):
+        number = stored[given.place]
+        if number is not None and number % 2 == given.user:
+            numbers[given.place] = None
+        return Outcome(None, (tuple(numbers), doomed))
+    if any(one.expected not in (ANY, stored[one.place]) for one in given.changes):
         return Outcome(CONFLICT, state)
-    numbers, results = list(state), []
+    results = []
     for one in given.changes:
         results.append(numbers[one.place] is not None if one.number is None else one.number)
         numbers[one.place] = one.number
-    return Outcome(tuple(results), tuple(numbers))
-
-
-def _is_of(number: int | None, user: int) -> bool:
-    return number is not None and number % 2 == user
+    return Outcome(tuple(results), (tuple(numbers), doomed))
 
 
 class Revisions:
@@ -126,7 +133,7 @@ class ItemRecorder(RandomCalls[Given]):
         self.deletions: list[Operation] = []
         self._revisions = revisions
         self._next = seed * 1_000_000
-        self._seen: list[int | None] = list(EMPTY)
+        self._seen: list[int | None] = list(NO_NUMBERS)
 
     def choose(self) -> tuple[str, Given]:
         """Return the name of the next call, and what it is given."""
@@ -185,6 +192,8 @@ class ItemRecorder(RandomCalls[Given]):
         if name == "erase":
             # It deletes item after item, and ends when there is none.
             count = ERASED_AT_MOST if found is UNKNOWN else result
+            if found is not UNKNOWN:
+                self.history.append(Operation("erase begins", given, began, began, None))
             for place in range(len(PLACES)) if count else ():
                 one = Operation("erase one", given._replace(place=place), began, ended, UNKNOWN)
                 if found is UNKNOWN:
@@ -207,7 +216,7 @@ class ItemRecorder(RandomCalls[Given]):
         if name in ("put", "delete"):
             result = [result]
         if name == "list":
-            self._seen = list(EMPTY)
+            self._seen = list(NO_NUMBERS)
         if isinstance(result, list):
             return tuple(map(self._noted, result))
         number = self._noted(result)
@@ -232,26 +241,10 @@ def history_of(recorders: Iterable[ItemRecorder], *, one_store: bool = True) -> 
             a later call on the same items has returned.
     """
     recorders = list(recorders)
-    called = [one for recorder in recorders for one in recorder.history]
-    history = [part for call in called for part in _erasures(call, called)]
+    history = [one for recorder in recorders for one in recorder.history]
     if one_store:
         history = bounded(history, _is_related)
     return history + [one for recorder in recorders for one in recorder.deletions]
-
-
-def _erasures(call: Operation, history: list[Operation]) -> list[Operation]:
-    """Return an erasure as one for each place; what is put beside it may be left."""
-    if call.name != "erase" or call.result is UNKNOWN:
-        return [call]
-    beside = {
-        change.place
-        for other in history
-        if other.began <= call.ended and call.began <= other.ended
-        for change in (other.argument.changes if other.name in ("put", "apply") else ())
-        if _is_of(change.number, call.argument.user)
-    }
-    places = set(range(len(PLACES))) - beside
-    return [replace(call, argument=call.argument._replace(place=place)) for place in places]
 
 
 def _is_related(one: Operation, other: Operation) -> bool:
@@ -260,6 +253,8 @@ def _is_related(one: Operation, other: Operation) -> bool:
 
 def _places(operation: Operation) -> set[int]:
     given: Given = operation.argument
+    if operation.name == "erase begins":
+        return set()
     if operation.name in ("list", "namespaces", "erase"):
         return set(range(len(PLACES)))
     if operation.name in ("get", "erase one"):
