@@ -337,6 +337,7 @@ late: list[asyncio.Task[None]] = []
 async def write_over(store: Any) -> None:
     found = None
     while found is None or found.data != b"mine":
+        await asyncio.sleep(0)  # a read of a small file does not wait
         found = await store.get(N, "b")
     await store.put(item("b"))
 
@@ -347,7 +348,9 @@ async def test_a_change_that_goes_on_after_its_cancellation_is_found_out(tmp_pat
     ) as store:
         with pytest.raises(AssertionError, match="later"):
             await cancel_a_condition(store, goes_on)
-        await asyncio.gather(*late)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
 
 class LeaksItsLock(InMemoryWorkingMemoryStore):
