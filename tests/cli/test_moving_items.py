@@ -285,3 +285,21 @@ def test_a_copy_that_was_killed_goes_on_with_the_same_command(tmp_path: Path) ->
     assert ran.status == 0, ran
     assert "already there: " in ran.errors
     assert all_items(f"sqlite:{target}") == all_items(source)
+
+
+def test_items_are_listed_searched_and_erased_where_only_they_are_named(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'items.db'}"
+    with LongTermMemoryStore.initialize(url) as items:
+        items.put(item("tea", value={"text": "likes green tea"}, user_id="ada"))
+        items.put(item("cat", value={"text": "has a cat"}, user_id="bob"))
+    env = {"JAZZMINE_LONG_TERM_MEMORY": url}
+
+    def keys(*arguments: str) -> list[str]:
+        found = objects(run("items", "--json", *arguments, env=env).output)
+        return sorted(each["key"] for each in found)
+
+    assert keys() == ["cat", "tea"]
+    assert keys("--user", "ada") == ["tea"]
+    assert keys("green", "tea") == ["tea"]
+    assert run("erase", "--user", "ada", "--yes", env=env).status == 0
+    assert keys() == ["cat"]
