@@ -60,6 +60,9 @@ def test_a_dump_of_a_store_in_use_goes_on_where_it_is_restored() -> None:
 def test_a_dump_of_version_1_2_is_brought_up_to_date_with_all_that_is_in_it() -> None:
     with postgres.new_database() as dsn:
         restore(lzma.decompress(OLD.read_bytes()).decode(), dsn)
+        with postgres.connect(dsn) as admin:  # it has expired since the dump was made
+            later = "UPDATE agents.working_memory SET expires_at = now() + interval '1 hour'"
+            admin.execute(later)
         config = {"storage": "postgres", "schema": "agents", "dsn": dsn}
         with MessageStore.initialize({**config, "search": True}) as store:
             found = store.get_conversation_by_id("c1")

@@ -91,7 +91,7 @@ def test_a_client_of_the_other_api_is_refused(url: str) -> None:
         core.RedisWorkingMemoryStore(redis.Redis.from_url(url))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"redis\.asyncio"):
         sync.RedisWorkingMemoryStore(redis.asyncio.Redis.from_url(url))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"opened by initialize\(\), with a URL"):
+    with pytest.raises(TypeError, match=r"initialize\(\) takes a URL"):
         sync.RedisWorkingMemoryStore(url)  # type: ignore[arg-type]
 
 
