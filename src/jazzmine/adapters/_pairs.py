@@ -8,6 +8,10 @@ from typing import Literal, NamedTuple
 __all__ = ["Part", "whole"]
 
 
+# What stays whatever becomes of its neighbours.
+_ALONE = frozenset(("said", "other", "end"))
+
+
 class Part(NamedTuple):
     """What an item of a history is to its neighbours.
 
@@ -34,6 +38,8 @@ def whole(parts: Sequence[Part]) -> list[bool]:
     and so does all of it if the reasoning was hidden.
     """
     stays = [not part.is_hidden for part in parts]
+    if _ALONE.issuperset([part.kind for part in parts]):
+        return stays
     while True:
         before = list(stays)
         _match_calls(parts, stays)

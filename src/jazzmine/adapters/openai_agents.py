@@ -337,7 +337,9 @@ def _whole(stored: Sequence[Message], *, limit: int | None = None) -> list[Any]:
 def _part(item: Any) -> tuple[Any, str]:
     """Return what an item is to its neighbours, and what it has in common with another one."""
     fields = item if isinstance(item, dict) else {}
-    kind = str(fields.get("type"))
+    kind = str(fields.get("type", "message"))
+    if kind == "message" and "call_id" not in fields:
+        return "said" if fields.get("role") == "assistant" else "other", ""
     if kind == "mcp_approval_request":
         return "call", str(fields.get("id"))
     if kind == "mcp_approval_response":
