@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 SERVERS = ("postgres", "mongodb")
-STORES = ["sqlite", *SERVERS]
+# SecantusDB may stop for ever where a write meets an open transaction: `scripts/soak` has the rest.
+STORES = ["sqlite", *SERVERS[: size(1, 2)]]
 SECONDS = size(2, 20)
 RUNS = size(1, 4)
 SETTLED = 0.5  # after which delivered data has taken effect
@@ -90,6 +92,25 @@ def at(name: str, folder: Path, seed: int) -> Iterator[tuple[dict[str, object], 
         yield config, schedule
 
 
+def parts_of(call: Operation) -> list[Operation]:
+    """Return a call with its deletions that found nothing as reads of their own.
+
+    A transaction of MongoDB does not conflict with who puts an item where it found none.
+    """
+    given, results = call.argument, call.result
+    if call.name != "apply" or not isinstance(results, tuple):
+        return [call]
+    pairs = list(zip(given.changes, results, strict=True))
+    made = tuple(change for change, result in pairs if result is not False)
+    kept = tuple(result for _, result in pairs if result is not False)
+    reads = [
+        replace(call, name="get", argument=given._replace(place=change.place), result=None)
+        for change, result in pairs
+        if result is False
+    ]
+    return [replace(call, argument=given._replace(changes=made), result=kept), *reads]
+
+
 def check(name: str, workers: Sequence[ItemRecorder]) -> None:
     """Fail unless some order of all calls explains what each of them returned."""
     # A server may do what was given up until it ends it.
@@ -97,6 +118,8 @@ def check(name: str, workers: Sequence[ItemRecorder]) -> None:
     unknown = sum(one.result is UNKNOWN for worker in workers for one in worker.history)
     slowest = max(one.ended - one.began for one in history if one.name != "erase")
     most = size(2_000, 10_000) if name.startswith(SERVERS) else MOST
+    if name.startswith("mongodb"):
+        history = [part for call in history for part in parts_of(call)]
     if name.startswith("postgres"):
         # A call that took so long may have been repeated.
         lost = [one.began for one in history if one.ended - one.began > REPEATED]

@@ -175,10 +175,6 @@ class MongoDBItemBackend(ItemBackend):
             # Without a transaction another call may have changed it since it was read.
             own["revision"] = {"$eq": stored["revision"]}
         if change.item is None:
-            if stored is None and session is not None:
-                # Another call that stores it meanwhile conflicts with the transaction.
-                await collection.insert_one({"id": change.path}, session=session)
-                await collection.delete_one(own, session=session)
             if stored is None:
                 return False
             result = await collection.delete_one(own, session=session)
