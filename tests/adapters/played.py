@@ -7,6 +7,7 @@ a model with 15 tokens each (12 of Claude's, whose transcript is written here).
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from jazzmine.sync.long_term_memory import LongTermMemoryStore
 __all__ = ["PLAYED", "Played", "played"]
 
 
-class Played:
+class Played(ABC):
     """An agent with a session, whose runs are recorded.
 
     Args:
@@ -40,27 +41,31 @@ class Played:
         self.on_question: Callable[[], object] = lambda: None
         self.prepare()
 
+    @abstractmethod
     def prepare(self) -> None:
         """Make what is made once."""
 
+    @abstractmethod
     async def run(self, text: str) -> None:
         """Run one turn, which a new process might begin."""
-        raise NotImplementedError
 
     def stream(self, text: str) -> AsyncGenerator[Any]:
-        """Run one turn as a stream."""
-        raise NotImplementedError
+        """Run one turn as a stream, which not every framework has."""
+        raise AssertionError(f"{type(self).__name__} has no stream")
 
+    @abstractmethod
     async def run_rejected(self, text: str) -> None:
         """Run a turn whose call is not allowed, for "rejected" as the reason if there is one."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
         """Return what the framework loads: ("call" or "answer", its id), or ("said", its text)."""
-        raise NotImplementedError
 
 
 class OpenAIAgents(Played):
+    def prepare(self) -> None:
+        """Make nothing: each run has a session and an agent of its own."""
+
     async def run(self, text: str) -> None:
         from agents import Runner
 

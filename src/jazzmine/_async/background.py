@@ -31,7 +31,7 @@ class BackgroundTask:
 
     def __init__(self, work: Work[None]) -> None:
         self._work = work
-        self._mutex = threading.RLock()  # a signal handler may call the store
+        self._mutex = threading.Lock()
         self._task: Task | None = None
 
     def start(self) -> None:
@@ -64,7 +64,7 @@ class BackgroundTasks:
     def start(self, work: Work[None]) -> Task:
         """Start work in the background; it raises nothing."""
         task = Task(work)
-        # Each step is atomic: other threads and signal handlers start work, too.
+        # Each step is atomic: other threads start work, too.
         self._tasks.append(task)
         for done in [one for one in self._tasks if one.is_done]:
             with suppress(ValueError):

@@ -250,7 +250,7 @@ class SyncAffinity:
     def __init__(self, after_fork: SyncWork[None] | None = None) -> None:
         self._after_fork = after_fork
         self._pid = PROCESS.id
-        self._resetting = threading.RLock()  # a signal handler may call the store
+        self._resetting = threading.Lock()
 
     def ensure(self) -> None:
         """Call `after_fork` if this is another process than at the last call."""

@@ -224,8 +224,9 @@ class MongoDBClient:
                 except BaseException:
                     # A commit that was interrupted before it was sent would leave the transaction
                     # open, and others waiting for its documents; after an abort this is refused.
-                    with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_END):
-                        await session.commit_transaction()
+                    if not session.in_transaction:
+                        with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_END):
+                            await session.commit_transaction()
                     raise
                 return result
 
