@@ -298,7 +298,7 @@ def random_log(draw: random.Random) -> list[Message]:
 async def test_any_window_is_that_of_the_reference(
     backend: Backend, store: MessageStore, examples: int
 ) -> None:
-    # Not drawn by Hypothesis, which refuses that another thread uses `random`: a driver's pool does.
+    # Hypothesis would fail if another thread uses `random` meanwhile, as a driver's pool does.
     draw = random.Random(17)
     for _ in range(int(examples * backend.share) + 1):
         everything, max_tokens = random_log(draw), draw.randrange(41)
