@@ -28,11 +28,6 @@ class Bar:
     limit: float
 
 
-def at_least_as_fast(times: float) -> Bar:
-    """The other side must take at least this many times as long."""
-    return Bar("times as fast", times)
-
-
 def within(times: float) -> Bar:
     """Our value may be at most this many times the other one."""
     return Bar("times its cost", times)
