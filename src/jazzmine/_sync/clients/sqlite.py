@@ -136,16 +136,17 @@ class SQLiteClient:
         """Remove what was deleted from the database's files, or log that it could not be done."""
         deadline = call_deadline(self.database.timeout)
         pauses = backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
-        while not run_blocking(self.database.purge):
-            if deadline.expired:
-                logger.warning(
-                    "%s: deleted text may be left in the file or its -wal file, because other"
-                    " processes write or read; the statements VACUUM and PRAGMA"
-                    " wal_checkpoint(TRUNCATE) remove it",
-                    self.database.path,
-                )
-                return
-            sleep(next(pauses))
+        for step in self.database.purge_steps():
+            while not run_blocking(step):
+                if deadline.expired:
+                    logger.warning(
+                        "%s: deleted text may be left in the file or its -wal file, because other"
+                        " processes write or read; the statements VACUUM and PRAGMA"
+                        " wal_checkpoint(TRUNCATE) remove it",
+                        self.database.path,
+                    )
+                    return
+                sleep(next(pauses))
 
 
 def file_client(config: SQLiteConfig, *components: Component) -> SQLiteClient:

@@ -67,6 +67,7 @@ class MemoryDatabase:
         finalize(self, connection.close).atexit = False
         connection.text_factory = bytes
         connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA temp_store = MEMORY")
         add_functions(connection)
         migrate(connection, self.path, self._component)
         connection.execute("PRAGMA foreign_keys = ON")
@@ -83,9 +84,9 @@ class MemoryDatabase:
         """Wait for the thread that uses it: SQLite's own locks are then free in both processes."""
         self.lock.acquire()
 
-    def purge(self) -> bool:
-        """Do nothing, and return True: no file has what was deleted."""
-        return True
+    def purge_steps(self) -> Sequence[Callable[[], bool]]:
+        """Return what removes deleted records from files: nothing, no file has them."""
+        return []
 
     # Reads
 
