@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from jazzmine.backends.files import is_read_only
 from jazzmine.backends.sqlite import search
@@ -176,7 +176,7 @@ class Database:
 
     # Writes
 
-    def commit(self, calls: Sequence[Call[Any]]) -> bool:
+    def commit(self, calls: Sequence[Call]) -> bool:
         """Make the changes of some calls in one transaction.
 
         Args:

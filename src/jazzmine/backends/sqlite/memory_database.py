@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import finalize
 
 from jazzmine.backends.sqlite import search
@@ -147,7 +147,7 @@ class MemoryDatabase:
 
     # Writes
 
-    def commit(self, calls: Sequence[Call[Any]]) -> bool:
+    def commit(self, calls: Sequence[Call]) -> bool:
         """Make the changes of some calls in one transaction, and return True.
 
         Raises:
@@ -157,7 +157,7 @@ class MemoryDatabase:
             self._transact(connection, calls)
         return True
 
-    def _transact(self, connection: sqlite3.Connection, calls: Sequence[Call[Any]]) -> None:
+    def _transact(self, connection: sqlite3.Connection, calls: Sequence[Call]) -> None:
         connection.text_factory = str
         try:
             before = connection.total_changes
