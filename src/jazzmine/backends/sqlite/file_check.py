@@ -54,9 +54,13 @@ _NETWORK_TYPES = (
     "ceph",
     "lustre",
     "gfs",
-    "fuse.sshfs",
+    "fuse.blobfuse",
+    "fuse.gcsfuse",
     "fuse.glusterfs",
+    "fuse.juicefs",
+    "fuse.rclone",
     "fuse.s3fs",
+    "fuse.sshfs",
 )
 
 
