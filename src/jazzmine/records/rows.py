@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from jazzmine.records.base import Record, require_stored
-from jazzmine.records.encrypted import encrypted_text, encrypted_without_keys
+from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text, encrypted_without_keys
 from jazzmine.records.unreadable import Unreadable, unreadable
 
 __all__ = ["Row", "RowDecoder", "are_many", "row_id"]
@@ -72,7 +72,7 @@ class RowDecoder(Generic[AnyRecord]):
         record = self.stored_record(row)
         if self._codec is not None:
             self._codec.decrypt(record, row_id(row), conversation_id)
-        elif vars(record)["metadata"]:
+        elif ENCRYPTED_KEY in vars(record)["metadata"]:
             self._require_plain(record)
         return record
 
@@ -119,7 +119,7 @@ class RowDecoder(Generic[AnyRecord]):
                 return self._one_by_one(rows, conversation_id)
             if codec is not None:
                 codec.decrypt(record, row_id(row), conversation_id)
-            elif vars(record)["metadata"]:
+            elif ENCRYPTED_KEY in vars(record)["metadata"]:
                 self._require_plain(record)
         return records
 
