@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
@@ -104,6 +105,22 @@ def test_a_file_that_is_not_ours_is_refused_and_not_touched(
     assert str(path) in str(caught.value)
     assert os.listdir(path.parent) == [path.name]
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, times)
+
+
+def test_a_database_restored_from_a_dump_says_how_it_is_opened(
+    path: Path, tmp_path: Path, store: SQLiteMessageStore
+) -> None:
+    restored = tmp_path / "restored.db"
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(restored)) as target:
+        target.executescript("\n".join(source.iterdump()))
+
+    with pytest.raises(ConfigurationError, match=r"restored from a \.dump") as caught:
+        opened(restored)
+    execute(restored, *re.findall(r"PRAGMA [^;]*", str(caught.value)))
+
+    with opened(restored) as again:
+        again.store_message(message("m1"))
+        assert again.get_conversation_by_id("c1") == store.get_conversation_by_id("c1")
 
 
 def test_an_empty_file_becomes_a_database(path: Path) -> None:
