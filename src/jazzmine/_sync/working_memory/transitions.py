@@ -20,7 +20,7 @@ from jazzmine.records.arguments import require_id
 from jazzmine.records.derived_state import STRICT
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
 from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
-from jazzmine.records.memory_copy import deep_copy, partial_copy
+from jazzmine.records.memory_copy import confirmation_copy, deep_copy, partial_copy
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
@@ -260,7 +260,7 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
             return applied
 
         memory = self._update(conversation_id, confirm)
-        set_unvalidated(memory, confirmed=None if question is None else deep_copy(question))
+        set_unvalidated(memory, confirmed=confirmation_copy(question))
         return memory
 
     @operation()

@@ -20,7 +20,7 @@ __all__ = ["Call", "Writer", "apply_all"]
 E = TypeVar("E")
 
 # Pauses between two attempts to begin a transaction while another process writes, in s.
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.002
 
 
 class Call(Generic[E]):
@@ -115,6 +115,9 @@ def _work(queue: _Queue, commit: _Commit, set_all: Callable[[Sequence[Any]], Non
             is_last = is_last or _take_all(queue, calls, wait=False)
             calls = [call for call in calls if not call.begun.locked()]
         set_all(list(map(_done, calls)))
+        if pauses is not None:
+            # Other processes wait, too: one that writes again at once would keep them waiting.
+            time.sleep(_SHORTEST_PAUSE)
 
 
 def _take_all(queue: _Queue, calls: list[Call[Any]], *, wait: bool = True) -> bool:
