@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
 from jazzmine._sync.working_memory.backend import Stored, WorkingMemoryBackend
-from jazzmine._sync.working_memory.calls import Change
-from jazzmine._sync.working_memory.updates import Updates
+from jazzmine._sync.working_memory.updates import Change, Updates
 from jazzmine.config import MemoryOptions
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import NotAppliedError, NotFoundError
@@ -93,8 +92,9 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
         require_id("conversation_id", conversation_id)
         if message_id is not None:
             require_id("message_id", message_id)
-        stored, change = self._updates.change(conversation_id, decide)
-        return _result(stored, change)
+        memory, _ = self._updates.change(conversation_id, decide)
+        assert memory is not None
+        return deep_copy(memory)
 
     def _update(
         self, conversation_id: str, transition: Callable[[WorkingMemory], bool]
@@ -114,12 +114,13 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
             return Change(memory) if applied else None
 
         require_id("conversation_id", conversation_id)
-        stored, change = self._updates.change(conversation_id, decide)
+        memory, _ = self._updates.change(conversation_id, decide)
         if refusal is not None:
             if self._strict:
                 raise refusal
             logger.warning("%s", refusal)
-        return _result(stored, change)
+        assert memory is not None
+        return deep_copy(memory)
 
     # What callers change in place
 
@@ -298,9 +299,3 @@ def no_working_memory(conversation_id: str) -> NotFoundError:
     return NotFoundError(
         f"conversation {conversation_id!r} has no working memory; get_or_create() makes one"
     )
-
-
-def _result(stored: Stored, change: Change | None) -> WorkingMemory:
-    memory = stored.data if change is None else change.memory
-    assert isinstance(memory, WorkingMemory)
-    return deep_copy(memory)
