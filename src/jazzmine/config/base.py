@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from string import whitespace
 from typing import Any, ClassVar
 
 from jazzmine.closest import hint
@@ -18,7 +19,10 @@ __all__ = [
     "require_search",
     "require_seconds",
     "require_text",
+    "trimmed",
 ]
+
+_AROUND = f"{whitespace}\u00a0\u200b\ufeff"
 
 
 # The options that are the address itself, or must not be in one: addresses are logged.
@@ -48,10 +52,9 @@ class BackendConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encryption", keyring_of(self.encryption))
-        for name in ("path", "dsn", "uri", "url"):
+        for name in ("path", "dsn", "uri", "url", "db", "schema"):
             if isinstance(address := getattr(self, name, None), str):
-                # As a line of a file or of a command's output may have it.
-                object.__setattr__(self, name, address.strip())
+                object.__setattr__(self, name, trimmed(address))
         checks = {
             "str": require_text,
             "bool": require_bool,
@@ -163,6 +166,14 @@ def require_number(key: str, value: object, least: int) -> None:
         raise ConfigurationError(f"{key} must be an integer, not {type(value).__name__}")
     if value < least:
         raise ConfigurationError(f"{key} must be {least} or more, not {value}")
+
+
+def trimmed(text: str) -> str:
+    """Return an address or a name without the white space around it, or a byte order mark.
+
+    A line of a file or of a command's output may have them, and they would name another store.
+    """
+    return text.strip(_AROUND)
 
 
 def require_seconds(key: str, value: object) -> None:
