@@ -80,6 +80,12 @@ async def test_a_call_whose_answer_is_gone_goes_with_it(chat: MessageStore, how:
     assert as_said(await chat.get_immediate_context("c1", 9)) == ["U1"]
 
 
+async def test_calls_of_one_message_may_have_the_same_id(chat: MessageStore) -> None:
+    said = log("A1:a", "T1:a", "A1:aa", "T2:a", "T3:a", "A1:aa", "T4:a")
+    await chat.store_messages(said)
+    assert await window(chat, 99) == ["A1:a", "T1:a", "A1:aa", "T2:a", "T3:a"]
+
+
 async def test_the_immediate_context_has_pairs_as_they_fit(chat: MessageStore) -> None:
     await chat.store_messages(log("U1", "A1:ab", "T1:a", "T1:b", "U1"))
 
@@ -287,7 +293,9 @@ def reference(everything: Sequence[Message], max_tokens: int) -> list[Message]:
 said = st.tuples(
     st.sampled_from([*"UACSTTTA"]), st.integers(0, 6), st.sampled_from(["", "", "!"])
 ).map(lambda one: f"{one[0]}{one[1]}{one[2]}")
-calling = st.sampled_from(["A1:a", "A1:ab", "C2:b", "T1:a", "T1:b", "T2:a", "A1:a!", "T1:b!"])
+calling = st.sampled_from(
+    ["A1:a", "A1:ab", "A1:aa", "C2:b", "T1:a", "T1:b", "T2:a", "A1:a!", "T1:b!"]
+)
 logs = st.lists(said | calling, max_size=30)
 
 
