@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import Message, MessageRole
+from jazzmine import MemoryItem, Message, MessageRole, TraceFilter
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 
 
@@ -73,9 +73,38 @@ def test_seconds_in_place_of_ms_are_logged_once(caplog: pytest.LogCaptureFixture
     assert texts == ["Note.timestamp is before 1990: it is in ms since 1970, not in seconds"]
 
 
+def test_seconds_are_logged_where_they_would_find_or_delete_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seconds = 1_764_000_000
+    with (
+        MessageStore.initialize("memory:?search=true") as store,
+        LongTermMemoryStore.initialize("memory:") as items,
+    ):
+        store.prune_conversations(before=seconds)
+        store.search_messages("tea", since=seconds, until=seconds)
+        TraceFilter(started_from=seconds, started_until=seconds)
+        items.put(MemoryItem(namespace=("a",), key="b", value={}, expires_at=seconds))
+    names = ["before", "since", "until", "TraceFilter.started_from", "TraceFilter.started_until"]
+    assert {record.getMessage() for record in caplog.records} == {
+        f"{name} is before 1990: it is in ms since 1970, not in seconds"
+        for name in [*names, "MemoryItem.expires_at"]
+    }
+
+
 def test_the_unit_of_a_moment_is_named() -> None:
+    now: Any = datetime.now(UTC)
     with pytest.raises(ValidationError, match="ms since 1970, UTC"):
-        said(timestamp=datetime.now(UTC))
+        said(timestamp=now)
+    with pytest.raises(ValidationError, match="ms since 1970, UTC"):
+        TraceFilter(started_from=now)
+    with pytest.raises(ValidationError, match="ms since 1970, UTC"):
+        MemoryItem(namespace=("a",), key="b", value={}, expires_at=now)
+    with (
+        MessageStore.initialize("memory:") as store,
+        pytest.raises(TypeError, match="ms since 1970, UTC"),
+    ):
+        store.prune_conversations(before=now)
 
 
 def test_the_log_says_what_is_taken_where_nothing_was_named(

@@ -115,9 +115,9 @@ def paged() -> Iterator[None]:
         yield
         return
     # As git does: end at once if all fits, keep colours, leave the text on the screen.
-    given = {"LESS": "FRX", **os.environ}
+    variables = {"LESS": "FRX", **os.environ}
     with subprocess.Popen(
-        pager, shell=True, stdin=subprocess.PIPE, encoding="utf-8", errors="replace", env=given
+        pager, shell=True, stdin=subprocess.PIPE, encoding="utf-8", errors="replace", env=variables
     ) as program:
         _pages.append(_console(file=program.stdin, width=screen.width, force_terminal=True))
         try:

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MARK_LENGTH = 16
-# The marks of the last 16 saves stand beside a state.
+# The marks of the last 16 saves are kept beside a state.
 MARKS_LENGTH = 16 * MARK_LENGTH
 
 
