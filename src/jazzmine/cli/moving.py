@@ -280,6 +280,11 @@ def _opened(file: str) -> IO[bytes]:
 def _read_line(number: int, text: bytes) -> tuple[str, Any]:
     try:
         value = json.loads(text)
+    except UnicodeDecodeError:
+        raise Refused(
+            f"line {number} is not UTF-8, which `export` writes; a shell's `>` may have converted"
+            " it, `export -o FILE` is never converted"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise Refused(f"line {number} is not JSON: {error}") from None
     if isinstance(value, dict) and len(value) == 1:
