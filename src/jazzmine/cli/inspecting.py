@@ -58,7 +58,7 @@ def inspect(
         memory.require_current()
     if host not in _LOOPBACK:
         say(
-            "Whoever can read the traffic to this address can read all that is stored. From another"
+            "Anyone who can read the traffic to this address can read all that is stored. From another"
             " machine, `ssh -L` to the loopback address is safer."
         )
 
