@@ -131,7 +131,7 @@ MESSAGE_BACKENDS = [
     Backend("mongodb", _mongodb, share=0.3),
     Backend("pgbouncer", _pgbouncer, share=0.3, variant=True, missing=pgbouncer.MISSING),
 ]
-# Those that have an index of words.
+# Those that have a search index.
 SEARCH_BACKENDS = [one for one in MESSAGE_BACKENDS if one.name != "toy"]
 MEMORY_BACKENDS = [
     Backend("sqlite", _sqlite, embedded=True, share=0.5),

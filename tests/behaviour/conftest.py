@@ -97,7 +97,7 @@ def item_config(item_backend: Backend) -> Iterator[Config]:
 
 @pytest.fixture(params=SEARCH_BACKENDS, ids=str)
 def search_backend(request: pytest.FixtureRequest) -> Backend:
-    """Each back end of a message store with an index of words."""
+    """Each back end of a message store with a search index."""
     chosen: Backend = request.param
     return chosen
 
