@@ -90,7 +90,7 @@ def item_config(item_backend: Backend) -> Iterator[Config]:
 
 @pytest.fixture(params=MESSAGE_BACKENDS, ids=str)
 def search_backend(request: pytest.FixtureRequest) -> Backend:
-    """Each back end of a message store, for one with an index of words."""
+    """Each back end of a message store, for one with a search index."""
     chosen: Backend = request.param
     return chosen
 

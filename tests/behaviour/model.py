@@ -218,14 +218,15 @@ class Model:
         if conversation_id not in self.conversations:
             raise IntegrityError
         stored = self.get_messages_by_ids(wanted)
-        if stored:
-            if [_content(one) for one in stored] != [_content(one) for one in given]:
-                raise IntegrityError
+        if [_content(one) for one in stored] == [_content(one) for one in given]:
             return stored
         everything = self.get_messages_by_conversation_id(conversation_id)
         newest_id = everything[-1].id if everything else None
-        if expected_last not in (ANY, newest_id):
+        is_elsewhere = {one.conversation_id for one in stored} - {conversation_id}
+        if expected_last not in (ANY, newest_id) and not is_elsewhere:
             raise ConflictError(newest_id=newest_id)
+        if stored:
+            raise IntegrityError
         if trace is not None and self._belongs_elsewhere(trace, replace_after, everything):
             raise IntegrityError
         if replace_after is not NOTHING:

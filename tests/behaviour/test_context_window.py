@@ -78,6 +78,12 @@ async def test_a_call_whose_answer_is_gone_goes_with_it(chat: MessageStore, how:
     assert as_said(await chat.get_immediate_context("c1", 9)) == ["U1"]
 
 
+async def test_calls_of_one_message_may_have_the_same_id(chat: MessageStore) -> None:
+    said = log("A1:a", "T1:a", "A1:aa", "T2:a", "T3:a", "A1:aa", "T4:a")
+    await chat.store_messages(said)
+    assert await window(chat, 99) == ["A1:a", "T1:a", "A1:aa", "T2:a", "T3:a"]
+
+
 async def test_the_immediate_context_has_pairs_as_they_fit(chat: MessageStore) -> None:
     await chat.store_messages(log("U1", "A1:ab", "T1:a", "T1:b", "U1"))
 
@@ -276,7 +282,7 @@ async def test_all_pages_of_a_window_have_one_deadline(
 
 def random_log(draw: random.Random) -> list[Message]:
     """At most 30 messages, of which some are flagged, call tools or answer them."""
-    calling = ["A1:a", "A1:ab", "C2:b", "T1:a", "T1:b", "T2:a", "A1:a!", "T1:b!"]
+    calling = ["A1:a", "A1:ab", "A1:aa", "C2:b", "T1:a", "T1:b", "T2:a", "A1:a!", "T1:b!"]
     said = []
     for _ in range(draw.randrange(31)):
         plain = f"{draw.choice('UACSTTTA')}{draw.randrange(7)}{draw.choice(['', '', '!'])}"

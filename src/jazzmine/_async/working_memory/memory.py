@@ -132,7 +132,7 @@ class MemoryBackend(WorkingMemoryBackend):
         conversation_id = lock.conversation_id
         with self._mutex:
             stored = self._current(conversation_id)
-            if stored.marks:
+            if stored.mark:
                 # A block ends with this process: until then its state does not expire.
                 self._in_blocks[conversation_id] = stored
                 self._kept.pop(conversation_id, None)
