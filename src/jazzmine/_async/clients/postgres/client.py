@@ -159,7 +159,7 @@ class PostgresClient:
         return pending
 
     async def change_search(self, language: str | None) -> None:
-        """Add the index of words, make it anew for another language, or remove it.
+        """Add the search index, make it anew for another language, or remove it.
 
         Raises:
             ConfigurationError: the role may not change the schema.
