@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from jazzmine.errors import NotFoundError
+from jazzmine.sync.long_term_memory import LongTermMemoryStore, MemoryItem
 from tests.backends.sqlite_stores import opened
 from tests.behaviour.samples import conversation, message
 
@@ -25,5 +26,20 @@ def test_large_and_refused_reads_keep_their_connection_and_see_each_write(tmp_pa
                 assert [one.id for one in newest] == [f"m{number - back}" for back in range(3)]
                 with pytest.raises(NotFoundError):
                     store.get_messages_by_conversation_id("c1", after="nobody's")
+
+        assert connect.call_count <= 1
+
+
+def test_large_reads_of_items_keep_their_connection_and_see_each_write(tmp_path: Path) -> None:
+    def item(key: str) -> MemoryItem:
+        return MemoryItem(namespace=("n",), key=key, value={"text": "x" * 300_000})
+
+    with LongTermMemoryStore.initialize(f"sqlite:{tmp_path / 'agent.db'}") as store:
+        store.put(item("a"))
+        with patch.object(sqlite3, "connect", wraps=sqlite3.connect) as connect:
+            for number in range(10):
+                store.put(item(f"b{number}"))
+                assert len(store.list_items(limit=20)) == 2 + number
+                assert store.get(("n",), f"b{number}") is not None
 
         assert connect.call_count <= 1
