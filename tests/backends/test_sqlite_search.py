@@ -1,4 +1,4 @@
-"""The index of words in an SQLite database."""
+"""The search index in an SQLite database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[MessageStore]:
-    """A store with an index of words, and one conversation."""
+    """A store with a search index, and one conversation."""
     with opened(path, search=True) as searched:
         searched.store_conversation(conversation())
         yield searched

@@ -165,7 +165,7 @@ def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_i
     assert working_memory_config(None) == MemoryStoreConfig()
 
 
-@pytest.mark.parametrize("space", ["\n", " ", "\t\r\n"])
+@pytest.mark.parametrize("space", ["\n", " ", "\t\r\n", "\ufeff"])
 @pytest.mark.parametrize(
     ("address", "name", "expected"),
     [
@@ -174,6 +174,8 @@ def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_i
         ({"storage": "json", "path": "/x/agent.json"}, "path", "/x/agent.json"),
         ({"storage": "postgres", "dsn": "postgresql://h/d"}, "dsn", "postgresql://h/d"),
         ("mongodb://h/d", "uri", "mongodb://h/d"),
+        ({"storage": "postgres", "dsn": "postgresql://h/d", "schema": "chat"}, "schema", "chat"),
+        ({"storage": "mongodb", "uri": "mongodb://h", "db": "agents"}, "db", "agents"),
     ],
 )
 def test_white_space_round_an_address_is_taken_off(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from string import whitespace
 from typing import Any, ClassVar
 
 from jazzmine.closest import hint
@@ -19,7 +20,10 @@ __all__ = [
     "require_search",
     "require_seconds",
     "require_text",
+    "trimmed",
 ]
+
+_AROUND = f"{whitespace}\u00a0\u200b\ufeff"
 
 
 # The options that are the address itself, or must not be in one: addresses are logged.
@@ -49,10 +53,9 @@ class BackendConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encryption", keyring_of(self.encryption))
-        for name in ("path", "dsn", "uri", "url"):
+        for name in ("path", "dsn", "uri", "url", "db", "schema"):
             if isinstance(address := getattr(self, name, None), str):
-                # As a line of a file or of a command's output may have it.
-                object.__setattr__(self, name, address.strip())
+                object.__setattr__(self, name, trimmed(address))
         for option in fields(self):
             if option.name in _CHECKS:
                 _CHECKS[option.name](option.name, getattr(self, option.name))
@@ -158,6 +161,14 @@ def require_number(key: str, value: object, least: int) -> None:
         raise ConfigurationError(f"{key} must be an integer, not {type(value).__name__}")
     if value < least:
         raise ConfigurationError(f"{key} must be {least} or more, not {value}")
+
+
+def trimmed(text: str) -> str:
+    """Return an address or a name without the white space around it, or a byte order mark.
+
+    A line of a file or of a command's output may have them, and they would name another store.
+    """
+    return text.strip(_AROUND)
 
 
 def require_seconds(key: str, value: object) -> None:

@@ -35,7 +35,7 @@ FORMAT = 1
 """The `user_version` of a database: what a version must know before it reads any table."""
 
 SEARCH_FORMAT = 2
-"""That of one with an index of words, which each program that writes must know."""
+"""That of one with a search index, which each program that writes must know."""
 
 _OLDEST = (3, 35, 0)
 

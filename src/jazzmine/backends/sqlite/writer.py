@@ -104,6 +104,7 @@ def _work(queue: _Queue, commit: _Commit) -> None:
 def _write(queue: _Queue, commit: _Commit, first: Call | None) -> bool:
     """Make the changes that wait in one transaction; return whether they are the last ones."""
     waiting, pauses = [first], backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
+    has_waited = False
     while True:
         while not queue.empty():
             waiting.append(queue.get())
@@ -114,9 +115,13 @@ def _write(queue: _Queue, commit: _Commit, first: Call | None) -> bool:
         except BaseException as error:
             _fail(calls, error)
             break
+        has_waited = True
         time.sleep(next(pauses))
     for call in calls:
         call.done.set()
+    if has_waited:
+        # Other processes wait, too: one that writes again at once would keep them waiting.
+        time.sleep(_SHORTEST_PAUSE)
     return None in waiting
 
 
