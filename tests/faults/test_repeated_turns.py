@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jazzmine.sync import MessageStore, WorkingMemory, WorkingMemoryStore
-from tests.faults.networks import NETWORKS, Config
+from tests.faults.networks import Config, config_of
 from tests.faults.sizes import report, size
 from tests.servers.programs import Program
 
@@ -31,17 +31,9 @@ Stores = tuple[Config, Config]  # of messages, and of working memory
 @contextmanager
 def at(name: str, folder: Path) -> Iterator[Stores]:
     """The configurations of two empty stores."""
-    file: Config = {"storage": "sqlite", "path": str(folder / "agent.db")}
-    if name == "sqlite":
-        yield file, file
-    elif name == "json and sqlite":
-        yield {"storage": "json", "path": str(folder / "messages.json")}, file
-    elif name == "postgres":
-        with NETWORKS["postgres"]() as network:
-            yield network.beside, network.beside
-    else:
-        with NETWORKS["mongodb"]() as messages, NETWORKS["redis"]() as memory:
-            yield messages.beside, memory.beside
+    messages, _, memory = name.partition(" and ")
+    with config_of(messages, folder) as first, config_of(memory or messages, folder) as second:
+        yield first, second if memory else first
 
 
 def program(stores: Stores, stop_at: int, *ids: str) -> Program:

@@ -24,7 +24,7 @@ __all__ = [
     "outcome_of",
 ]
 
-# The length of a mark. Those of the last 16 saves stand beside a state.
+# The length of a mark. The marks of the last 16 saves are kept beside a state.
 _LENGTH = 16
 
 
