@@ -60,6 +60,7 @@ class RunRecorder:
     Attributes:
         store: the store; another form of it may take its place.
         user_id: the user, who may be known only when messages are stored.
+        first_id: the message of the run that was stored first, or None.
         last_id: the message of the run that was stored last, or None.
         is_redacted: whether a message of the run was redacted, and the trace must not repeat it.
     """
@@ -70,6 +71,7 @@ class RunRecorder:
         self.conversation_id: str = conversation_id
         self.store: AsyncMessageStore = store
         self.user_id: str = user_id
+        self.first_id: str | None = None
         self.last_id: str | None = None
         self.is_redacted = False
         self._agent_id = agent_id
@@ -119,7 +121,9 @@ class RunRecorder:
         self._total = usage
 
     def begin_tool_call(self, key: object, name: str, arguments: object, call_id: str) -> None:
-        """Note that a tool is called, with any arguments."""
+        """Note that a tool is called, with any arguments; "" is a call whose id is not known."""
+        asked = (ids for ids, call in self._asked.items() if call == (name, arguments))
+        call_id = call_id or next(asked, "")
         call = self._turn.tool_call(name, arguments, call_id=call_id)
         call.begin()
         self._tools[key] = call
@@ -138,6 +142,10 @@ class RunRecorder:
     def forget_tool_call(self, key: object) -> None:
         """Leave out a call that did not take place."""
         self._tools.pop(key, None)
+
+    def forget_open_tool_calls(self) -> None:
+        """Leave out the calls that have not ended: they wait for a person, and are made again."""
+        self._tools.clear()
 
     def ask_tool_call(self, call_id: str, name: str, arguments: object) -> None:
         """Note that a model has asked for a call, which may be refused, or never run."""
@@ -174,6 +182,11 @@ class RunRecorder:
         """Return whether a call of a tool was asked for in this run, or has begun."""
         return call_id in self._asked or call_id in self._begun
 
+    async def is_recorded_before(self, call_id: str) -> bool:
+        """Return whether one of the newest traces of the conversation has a call of a tool."""
+        newest = await self._newest_traces()
+        return any(tool.call_id == call_id for trace in newest for tool in trace.tool_traces)
+
     @property
     def has_open_calls(self) -> bool:
         """Whether a model or a tool was called that has not answered yet."""
@@ -200,6 +213,7 @@ class RunRecorder:
         """Note that messages were appended with what `trace_with` returned."""
         if not messages:
             return
+        self.first_id = self.first_id or messages[0].id
         self.last_id = messages[-1].id
         if trace is not None:
             self._stored = trace
@@ -264,12 +278,15 @@ class RunRecorder:
         elif earlier is not None:
             number = earlier.turn_number + 1
         else:
-            where = TraceFilter(conversation_id=self.conversation_id)
-            newest = await self.store.find_turn_traces(where, limit=_RUNS_AT_ONCE)
+            newest = await self._newest_traces()
             number = max((trace.turn_number for trace in newest), default=0) + 1
         trace = self.measured(message_id)
         trace = _redacted(trace) if self.is_redacted else trace
         return trace.model_copy(update={"turn_number": number, "user_id": self.user_id})
+
+    async def _newest_traces(self) -> Sequence[TurnTrace]:
+        where = TraceFilter(conversation_id=self.conversation_id)
+        return await self.store.find_turn_traces(where, limit=_RUNS_AT_ONCE)
 
     async def _append_note(self) -> str | None:
         """Append a flagged message, and return its id; None if the conversation was deleted."""

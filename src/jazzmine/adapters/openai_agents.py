@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import fields
+from itertools import takewhile
 from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
@@ -47,6 +48,9 @@ _NO_ITEM = object()
 
 # What the SDK gives a model in place of the result of a function tool that raised, or timed out.
 _TOOL_FAILED = re.compile(r"An error occurred while running the tool|Tool '.*' timed out after ")
+
+# What the SDK gives a model for a call that hands over to another agent.
+_HANDED_OVER = re.compile(r'\{"assistant": ".*"\}$')
 
 # Among how many of the newest items the call is looked for that a person has rejected.
 _ASKED_BEFORE = 50
@@ -133,9 +137,12 @@ class JazzmineSession:
 
     async def _note_item(self, run: RunRecorder, item: Any) -> None:
         kind, key = _part(item)
-        if kind == "answer" and not run.has_call(key):
+        if kind != "answer":
+            return  # Calls are noted by the hooks: another agent may use this session as well.
+        if not run.has_call(key) and not await run.is_recorded_before(key):
             # A person has answered what an earlier run has asked for.
-            for message in await newest_shown(self._store, self.session_id, _ASKED_BEFORE):
+            newest = await newest_shown(self._store, self.session_id, _ASKED_BEFORE)
+            for message in takewhile(lambda message: message.id != run.first_id, newest):
                 if _part(_item(message)) == ("call", key):
                     _note_item(run, _item(message))
         _note_item(run, item)
@@ -198,9 +205,16 @@ class JazzmineSession:
         self, replaced: Sequence[Message], items: Sequence[TResponseInputItem], last: str | None
     ) -> None:
         """Append items if a message is still the newest, and flag those that they replace."""
-        ids = {"conversation_id": self.session_id, "user_id": self._conversations.user_id}
+        ids: dict[str, Any] = {
+            "conversation_id": self.session_id,
+            "user_id": self._conversations.user_id,
+        }
         messages = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
-        await self._conversations.append(self.session_id, messages, last)
+        # An append of nothing would not look for newer messages.
+        note = Message(
+            **ids, role=MessageRole.SYSTEM, original_content="[compacted]", is_flagged=True
+        )
+        await self._conversations.append(self.session_id, messages or [note], last)
         for message in replaced:
             await self._store.flag_message(message.id)
 
@@ -360,7 +374,9 @@ def _note_item(run: RunRecorder, item: Any) -> None:
         arguments = parsed_json(item.get("arguments") or item.get("input") or item.get("action"))
         run.ask_tool_call(key, str(item.get("name") or item.get("type")), arguments)
     elif kind == "answer":
-        run.answer_tool_call(key, item.get("output") or _NOT_RUN)
+        output = item.get("output") or _NOT_RUN
+        is_handover = isinstance(output, str) and _HANDED_OVER.match(output) is not None
+        run.answer_tool_call(key, output, is_error=not is_handover)
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
