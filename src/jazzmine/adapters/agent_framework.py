@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import Conversations, finished, require_session_id
-from jazzmine.adapters._direct import retry_conflicts
+from jazzmine.adapters._calls import finished, require_session_id, retry_conflicts
+from jazzmine.adapters._conversations import Conversations
 from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import (
     Described,

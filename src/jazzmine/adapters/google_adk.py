@@ -12,11 +12,10 @@ from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncI
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import as_async, finished, items_as_async, newest_shown
-from jazzmine.adapters._direct import retry_conflicts
+from jazzmine.adapters._calls import as_async, finished, items_as_async, retry_conflicts
+from jazzmine.adapters._conversations import append_with_traces, newest_shown
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import text_of
-from jazzmine.adapters._recorder import append_with_traces
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.items import MemoryItem

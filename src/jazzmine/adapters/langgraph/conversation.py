@@ -9,9 +9,10 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Any
 
+from jazzmine.adapters._conversations import append_with_traces
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import Described, described, role_of, text_of
-from jazzmine.adapters._recorder import RunRecorder, append_with_traces
+from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
 from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
