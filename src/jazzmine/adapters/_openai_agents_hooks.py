@@ -21,7 +21,7 @@ _TOOL_FAILED = re.compile(r"An error occurred while running the tool|Tool '.*' t
 # What the SDK gives a model for a call that hands over to another agent.
 _HANDED_OVER = re.compile(r'\{"assistant": ".*"\}$')
 
-# What stands in place of the output of a call that a person, or a guardrail, did not let run.
+# The text in place of the output of a call that a person, or a guardrail, did not let run.
 _NOT_RUN = "the call was not run"
 
 # The run that the code of a task belongs to.
