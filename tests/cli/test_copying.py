@@ -348,7 +348,7 @@ def test_a_message_without_its_conversation_is_named_with_what_to_do(
     ran = run("copy", f"sqlite:{old}", f"sqlite:{tmp_path / 'new.db'}")
     assert ran.status == 1
     assert "message 'm2': its conversation 'gone' is not stored" in ran.errors
-    assert "store in FROM what is missing there" in ran.errors
+    assert "FROM lacks a record" in ran.errors
 
 
 def test_a_json_file_is_written_more_and_more_rarely(

@@ -106,6 +106,14 @@ def test_an_export_on_a_symbolic_link_keeps_the_link(url: str, tmp_path: Path) -
     assert '"end"' in target.read_text()
 
 
+@pytest.mark.parametrize("option", ["--output", "--html"])
+def test_an_export_goes_into_a_pipe_by_its_name(url: str, option: str) -> None:
+    selected = ["c1"] if option == "--html" else []
+    ran = run_program("export", *selected, option, "/dev/stdout", "--store", url)
+    assert (ran.status, ran.errors) == (0, "")
+    assert "an answer" in ran.output
+
+
 def test_two_exports_in_one_file_are_imported(url: str, tmp_path: Path) -> None:
     lines = run("export", "--store", url).output
     target = f"json:{tmp_path / 'other.json'}"

@@ -99,8 +99,8 @@ def _copy(source: Place, target: Place, merge: bool, counter: Counter) -> _Copie
                 writer.write(kind, new, ours[kind].add(records))
     except IntegrityError as error:
         raise Refused(
-            f"{error}. If FROM was changed during the copy, give the same command again;"
-            " otherwise store in FROM what is missing there, or delete the record"
+            f"{error}. If FROM was changed during the copy, give the same command again; otherwise"
+            " FROM lacks a record, or TO has another one with this id: store or delete it"
         ) from error
     stream = _same(source, target) if merge else target.stream()
     for kind, records in counter.through("verifying", stream):

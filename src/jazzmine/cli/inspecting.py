@@ -58,8 +58,8 @@ def inspect(
         memory.require_current()
     if host not in _LOOPBACK:
         say(
-            "Anyone who can read the traffic to this address can read all that is stored. From another"
-            " machine, `ssh -L` to the loopback address is safer."
+            "Anyone who can read the traffic to this address can read all that is stored. From"
+            " another machine, `ssh -L` to the loopback address is safer."
         )
 
     def ready(address: str) -> None:
