@@ -336,7 +336,7 @@ def test_what_follows_a_batch_of_unreadable_records_is_read(
 ) -> None:
     monkeypatch.setattr(places, "_READ_AT_ONCE", 1)
     with MessageStore.initialize(f"sqlite:{old}") as store:
-        read = [record for _, records in Messages(store).stream() for record in records]
+        read = [record for _, records in Messages(store).batches() for record in records]
         assert [record.id for record in read] == ["c1", "m2"]
 
 

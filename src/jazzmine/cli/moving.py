@@ -110,7 +110,7 @@ def _stream(place: Place, user_id: str | None) -> Iterator[Batch]:
     if user_id is not None and isinstance(place, Messages):
         yield from _of_conversations(place.opened, conversations_of(place.opened, user_id))
         return
-    for kind, records in place.stream():
+    for kind, records in place.batches():
         yield kind, [each for each in records if user_id is None or each.user_id == user_id]
 
 
