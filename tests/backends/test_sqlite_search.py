@@ -66,14 +66,6 @@ def test_no_word_of_an_erased_user_is_left_in_the_file(path: Path, store: Messag
     assert len(store.search_messages("tea", order="newest", limit=1000)) == 300
 
 
-def test_a_store_without_search_has_nothing_of_it(path: Path) -> None:
-    with opened(path) as plain, closing(sqlite3.connect(path)) as connection:
-        plain.store_conversation(conversation())
-        names = connection.execute("SELECT name FROM sqlite_schema").fetchall()
-        assert not [name for (name,) in names if "search" in name]
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
-
-
 def test_a_version_that_does_not_know_of_search_refuses_the_database(path: Path) -> None:
     opened(path, search=True).close()
 

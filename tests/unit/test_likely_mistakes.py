@@ -73,38 +73,36 @@ def test_seconds_in_place_of_ms_are_logged_once(caplog: pytest.LogCaptureFixture
     assert texts == ["Note.timestamp is before 1990: it is in ms since 1970, not in seconds"]
 
 
-def test_seconds_are_logged_where_they_would_find_or_delete_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    seconds = 1_764_000_000
-    with (
-        MessageStore.initialize("memory:?search=true") as store,
-        LongTermMemoryStore.initialize("memory:") as items,
-    ):
-        store.prune_conversations(before=seconds)
-        store.search_messages("tea", since=seconds, until=seconds)
-        TraceFilter(started_from=seconds, started_until=seconds)
-        items.put(MemoryItem(namespace=("a",), key="b", value={}, expires_at=seconds))
-    names = ["before", "since", "until", "TraceFilter.started_from", "TraceFilter.started_until"]
-    assert {record.getMessage() for record in caplog.records} == {
-        f"{name} is before 1990: it is in ms since 1970, not in seconds"
-        for name in [*names, "MemoryItem.expires_at"]
-    }
+def test_seconds_are_logged_wherever_a_program_gives_a_time() -> None:
+    program = (
+        "from jazzmine.sync import MemoryItem, MessageStore, TraceFilter\n"
+        "seconds = 1_764_000_000\n"
+        "with MessageStore.initialize({'storage': 'memory', 'search': True}) as store:\n"
+        "    store.prune_conversations(before=seconds)\n"
+        "    store.search_messages('tea', since=seconds, until=seconds * 1000)\n"
+        "TraceFilter(started_from=seconds, started_until=None)\n"
+        "MemoryItem(namespace=('notes',), key='tea', value={}, expires_at=seconds)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert [line.partition(" is before 1990")[0] for line in ran.stderr.splitlines()] == [
+        "the argument before",
+        "the argument since",
+        "TraceFilter.started_from",
+        "MemoryItem.expires_at",
+    ]
 
 
-def test_the_unit_of_a_moment_is_named() -> None:
-    now: Any = datetime.now(UTC)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda moment: said(timestamp=moment),
+        lambda moment: TraceFilter(started_from=moment),
+        lambda moment: MemoryItem(namespace=("a",), key="k", value={}, expires_at=moment),
+    ],
+)
+def test_the_unit_of_a_moment_is_named(make: Any) -> None:
     with pytest.raises(ValidationError, match="ms since 1970, UTC"):
-        said(timestamp=now)
-    with pytest.raises(ValidationError, match="ms since 1970, UTC"):
-        TraceFilter(started_from=now)
-    with pytest.raises(ValidationError, match="ms since 1970, UTC"):
-        MemoryItem(namespace=("a",), key="b", value={}, expires_at=now)
-    with (
-        MessageStore.initialize("memory:") as store,
-        pytest.raises(TypeError, match="ms since 1970, UTC"),
-    ):
-        store.prune_conversations(before=now)
+        make(datetime.now(UTC))
 
 
 def test_the_log_says_what_is_taken_where_nothing_was_named(

@@ -65,6 +65,7 @@ class LogMethods(StoredRecords):
 
         Raises:
             ConflictError: another message than `expected_last` is the newest; it is `newest_id`.
+                So is a message that is delivered twice at once, and answered differently.
             IntegrityError: the conversation is not stored, an id is stored already with another
                 content, or only some of the ids are stored.
             NotFoundError: `replace_after` is no message of the conversation.

@@ -229,7 +229,7 @@ class MessageMethods(StoredRecords):
                 of its `enhanced_message`, or of its `original_content` if that is empty, and of
                 the JSON of its `metadata["tool_calls"]`, and 4.
             after: the id of the last message that a summary replaces: nothing up to that
-                message is returned.
+                message is returned, nor an answer of a tool whose call is up to there.
 
         Returns:
             The messages, oldest first.
