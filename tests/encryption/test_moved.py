@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from jazzmine import Entity, Message
 from jazzmine.encryption.items import ItemCodec
+from jazzmine.encryption.keyring import context
 from jazzmine.encryption.records import RecordCodec
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import DecryptionError
@@ -93,6 +95,24 @@ def test_what_an_earlier_version_has_encrypted_opens() -> None:
     assert message.original_content == WORD
     assert message.entities == [Entity(name="knee", attributes=["left"])]
     assert message.metadata == {"a": 1}
+
+
+def test_a_record_with_an_encrypted_value_of_another_type_is_left_out_of_lists(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ring, decoder = keyring(FIRST), RowDecoder(Message, Unreadable(), RECORDS)
+    bound_to = context("message", "fields", "c1", "m2")
+    text = ring.encrypt_text(json.dumps({"sentiment_score": WORD}).encode(), bound_to)
+    wrong = {**stored("message"), "id": "m2", "metadata": {ENCRYPTED_KEY: text}}
+    rows = [("m3", "{"), ("m2", json.dumps(wrong)), ("m1", json.dumps(stored("message")))]
+
+    assert decoder.records(rows, "c1") == [KINDS["message"]]
+    assert "m2" in caplog.text
+    with pytest.raises(ValidationError, match="sentiment_score") as raised:
+        decoder.record(rows[1], "c1")
+    assert WORD not in str(raised.value) + caplog.text
+    with pytest.raises(ValidationError, match="m3"):
+        decoder.record(rows[0], "c1")
 
 
 def moved_to(**fields: Any) -> Callable[[dict[str, Any]], None]:

@@ -213,5 +213,20 @@ def _read_mapping(
     for option in known:
         if option.default is MISSING and option.name not in options:
             raise ConfigurationError(f"storage {kind.storage!r} needs the key {option.name!r}")
+    if "storage" not in config:
+        _require_own_suffix(options.get("path"), kind, kinds)
     checked: dict[str, Any] = options
     return kind(**checked)
+
+
+def _require_own_suffix(
+    path: object, kind: type[BackendConfig], kinds: tuple[type[BackendConfig], ...]
+) -> None:
+    """Raise if the end of a path means another back end than the default, such as `agent.db`."""
+    name = os.fsdecode(path) if isinstance(path, str | os.PathLike) else ""
+    for other in kinds:
+        if other is not kind and other.suffixes and name.lower().endswith(other.suffixes):
+            raise ConfigurationError(
+                f"the end of the path means storage {other.storage!r}, and the default is"
+                f" {kind.storage!r}: give the key 'storage'"
+            )

@@ -7,6 +7,7 @@ empty fields or the number of keys of its metadata.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic_core import from_json, to_json
@@ -17,6 +18,7 @@ from jazzmine.errors import ConfigurationError, DecryptionError
 from jazzmine.records.base import Record, Snapshot
 from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row, body_of, row_id
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.usage import TraceFilter
 
@@ -54,40 +56,55 @@ class RecordCodec:
         text = self.keyring.encrypt_text(to_json(_values(record)), bound_to)
         return Snapshot(_covered(record, {"metadata": {ENCRYPTED_KEY: text}}))
 
-    def decrypt(self, record: Record, record_id: str, conversation_id: str | None) -> None:
-        """Set the encrypted fields of a record that was just read.
+    def decrypted(
+        self, kind: type[Record], rows: Sequence[Row], conversation_id: str | None
+    ) -> list[dict[str, Any] | None]:
+        """Return the bodies of rows with the decrypted values; None for one that is no object.
 
         Args:
-            record: as it is stored.
-            record_id: the id with which it was found.
+            kind: the class of the records.
+            rows: as the back end returned them; they are not changed.
             conversation_id: the conversation that was asked for; a record of another conversation
-                does not open. None takes the record's own.
+                does not open. None takes each record's own.
 
         Raises:
-            DecryptionError: it does not open, or is not encrypted.
+            DecryptionError: one does not open, or is not encrypted.
         """
-        kind, metadata = type(record), vars(record)["metadata"]
+        owner_field = "id" if kind is Conversation else "conversation_id"
+        bodies: list[dict[str, Any] | None] = []
+        for row in rows:
+            body = body_of(row)
+            if isinstance(body, dict):
+                owner = conversation_id or str(body.get(owner_field))
+                bodies.append(self._decrypted(kind, body, row_id(row), owner))
+            else:
+                bodies.append(None)
+        return bodies
+
+    def _decrypted(
+        self, kind: type[Record], body: dict[str, Any], record_id: str, owner: str
+    ) -> dict[str, Any]:
+        """Return the body of a record with its decrypted values."""
         name = f"{_NAMES[kind]} {record_id!r}"
+        metadata: Any = body.get("metadata")
         text = encrypted_text(metadata)
         if text is None:
             require_accepted(self._accepts_plain, name)
-            return
-        owner = _owner(record) if conversation_id is None else conversation_id
+            return body
         bound_to = context(_NAMES[kind], "fields", owner, record_id)
-        plain = self.keyring.decrypt_text(text, bound_to, name)
-        vars(record)["metadata"] = {}
-        try:
-            is_whole = _uncover(record, from_json(plain))
-        except ValueError:
-            raise DecryptionError(f"{name} has encrypted fields that cannot be read") from None
-        if len(metadata) > 1 or not is_whole:
+        values = from_json(self.keyring.decrypt_text(text, bound_to, name))
+        del body["metadata"]
+        whole = _uncovered(kind, body, values)
+        if whole is None or len(metadata) > 1:
             raise DecryptionError(
                 f"{name} was changed: values that are not encrypted are beside its encrypted ones"
             )
+        return whole
 
-    def key_id(self, record: Record) -> str | None:
-        """Return the id of the key that a stored record is encrypted with; None if it is plain."""
-        text = encrypted_text(vars(record)["metadata"])
+    def key_id(self, row: Row) -> str | None:
+        """Return the id of the key that a row is encrypted with; None if it is plain."""
+        body = body_of(row)
+        text = encrypted_text(body.get("metadata")) if isinstance(body, dict) else None
         return None if text is None else text.partition(":")[0]
 
 
@@ -134,34 +151,40 @@ def _covered(record: AnyRecord, more: dict[str, Any]) -> AnyRecord:
     return record.model_copy(update=covered)
 
 
-def _uncover(record: Record, values: Any) -> bool:
-    """Set the encrypted fields of a record, and those of the records in it.
+def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a record as JSON types, with its encrypted values and those of the records in it.
+
+    Args:
+        kind: the class of the record.
+        stored: the record as it is stored.
+        values: its encrypted values.
 
     Returns:
-        Whether nothing was stored in place of encrypted fields that does not belong there.
-
-    Raises:
-        ValueError: a value is none of its field's.
+        None if a value was stored in place of an encrypted one that does not belong there.
     """
-    kind, empties = type(record), ENCRYPTED[type(record)]
-    if not isinstance(values, dict):
-        raise ValueError("it is not an object")
+    if not isinstance(stored, dict):
+        return None
+    empties = ENCRYPTED[kind]
     if kind is TurnTrace and "errors" in values:
-        if vars(record)["errors"] != _SOME_ERRORS:
-            return False
-        vars(record)["errors"] = []
-    for name in empties.keys() & record.__pydantic_fields_set__:  # the others have their default
-        if vars(record)[name] != empties[name]:
-            return False
-    for name, value in values.items():
-        if name in empties:
-            if type(value) is str and type(empties[name]) is str:
-                vars(record)[name] = value  # any text is one of such a field
-            else:
-                record.__pydantic_validator__.validate_assignment(record, name, value)
-    for name in PARTS.get(kind, ()):
-        parts = vars(record)[name]
+        if stored.get("errors") != _SOME_ERRORS:
+            return None
+        stored = {**stored, "errors": []}
+    for name, value in stored.items():
+        if name in empties and value != empties[name]:
+            return None
+    whole = {**stored, **values}
+    parts_of = PARTS.get(kind)
+    if parts_of is None:
+        return whole
+    for name, part in parts_of.items():
+        parts = stored.get(name, [])
+        if not isinstance(parts, list):
+            return None
         given = values.get(name) or [{}] * len(parts)
-        if len(given) != len(parts) or not all(map(_uncover, parts, given)):
-            return False
-    return True
+        if len(given) != len(parts):
+            return None
+        uncovered = [_uncovered(part, *pair) for pair in zip(parts, given, strict=True)]
+        if None in uncovered:
+            return None
+        whole[name] = uncovered
+    return whole

@@ -180,11 +180,13 @@ def require_count(name: str, value: object, least: int = 0) -> int:
 def require_time(name: str, value: object) -> int:
     """Check a time in ms, and return it, or the nearest 64-bit integer; log one in seconds.
 
+    A time before 1990 is logged: it is probably in seconds.
+
     Raises:
         TypeError: it is not an integer.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int (ms), not {type(value).__name__}")
+        raise TypeError(f"{name} must be an int (ms since 1970, UTC), not {type(value).__name__}")
     warn_of_seconds(f"the argument {name}", value)
     return max(_MIN_INT, min(value, _MAX_INT))
 

@@ -75,14 +75,14 @@ class Record(BaseModel):
 _FIRST_MS = 631_152_000_000
 
 
-def warn_of_seconds(name: str, value: int | None) -> None:
-    """Log once for each name that a time in ms is probably in seconds."""
-    if value is not None and 0 < value < _FIRST_MS:
-        _log_seconds(name)
+def warn_of_seconds(name: str, ms: int | None) -> None:
+    """Log once that a field or an argument is in ms, if its value is probably in seconds."""
+    if ms is not None and 0 < ms < _FIRST_MS:
+        _warn_once(name)
 
 
 @cache
-def _log_seconds(name: str) -> None:
+def _warn_once(name: str) -> None:
     logger.warning("%s is before 1990: it is in ms since 1970, not in seconds", name)
 
 

@@ -7,12 +7,13 @@ from functools import cache
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from jazzmine.records.base import Record, require_stored
-from jazzmine.records.encrypted import encrypted_text, encrypted_without_keys
+from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text, encrypted_without_keys
 from jazzmine.records.unreadable import Unreadable, unreadable
 
-__all__ = ["Row", "RowDecoder", "are_many", "row_id"]
+__all__ = ["Row", "RowDecoder", "are_many", "body_of", "row_id"]
 
 Row: TypeAlias = Sequence[Any]
 """A stored record: its id (a str, or UTF-8), then its body, then what only its back end reads.
@@ -31,10 +32,12 @@ _PART = 10
 
 
 class Decryption(Protocol):
-    """Decrypts records for a decoder: `encryption.records.RecordCodec`."""
+    """Decrypts rows for a decoder: `encryption.records.RecordCodec`."""
 
-    def decrypt(self, record: Record, record_id: str, conversation_id: str | None) -> None:
-        """Set the encrypted fields of a record that was just read, or raise an error."""
+    def decrypted(
+        self, kind: type[Record], rows: Sequence[Row], conversation_id: str | None
+    ) -> list[dict[str, Any] | None]:
+        """Return the bodies of rows with the decrypted values; None for one that is no object."""
 
 
 class RowDecoder(Generic[AnyRecord]):
@@ -69,16 +72,19 @@ class RowDecoder(Generic[AnyRecord]):
             DecryptionError: no key of the store opens it, or it is not encrypted in a store with
                 keys.
         """
-        record = self.stored_record(row)
         if self._codec is not None:
-            self._codec.decrypt(record, row_id(row), conversation_id)
-        elif vars(record)["metadata"]:
+            [body] = self._codec.decrypted(self._kind, [row], conversation_id)
+            return self._validated(row, body)
+        record = self.stored_record(row)
+        if ENCRYPTED_KEY in vars(record)["metadata"]:
             self._require_plain(record)
         return record
 
     def stored_record(self, row: Row) -> AnyRecord:
         """Return the record of a row as it is stored, perhaps encrypted."""
-        body = row[1]
+        return self._validated(row, row[1])
+
+    def _validated(self, row: Row, body: Any) -> AnyRecord:
         try:
             record: AnyRecord
             if isinstance(body, dict):
@@ -87,7 +93,8 @@ class RowDecoder(Generic[AnyRecord]):
                 record = self._validator.validate_json(body)
             require_stored(record)
         except ValidationError as error:
-            raise unreadable(self._kind, row_id(row), error) from None
+            encrypted = self._codec is not None
+            raise unreadable(self._kind, row_id(row), error, hides_values=encrypted) from None
         return record
 
     def records_in_parts(
@@ -108,18 +115,20 @@ class RowDecoder(Generic[AnyRecord]):
         """
         if not rows:
             return []
-        bodies = [row[1] for row in rows]
+        always, codec = self._always_stored, self._codec
+        bodies: list[Any]
+        if codec is None:
+            bodies = [row[1] for row in rows]
+        else:
+            bodies = codec.decrypted(self._kind, rows, conversation_id)
         try:
             records: list[AnyRecord] = self._parsed(bodies)
         except ValidationError:
             return self._one_by_one(rows, conversation_id)
-        always, codec = self._always_stored, self._codec
-        for record, row in zip(records, rows, strict=True):
+        for record in records:
             if not always <= record.__pydantic_fields_set__:
                 return self._one_by_one(rows, conversation_id)
-            if codec is not None:
-                codec.decrypt(record, row_id(row), conversation_id)
-            elif vars(record)["metadata"]:
+            if codec is None and ENCRYPTED_KEY in vars(record)["metadata"]:
                 self._require_plain(record)
         return records
 
@@ -139,7 +148,7 @@ class RowDecoder(Generic[AnyRecord]):
     def _parsed(self, bodies: list[Any]) -> list[AnyRecord]:
         """Return the records of bodies; parsing them together takes half the time."""
         first = bodies[0]
-        if isinstance(first, dict):
+        if first is None or isinstance(first, dict):
             return self._list_validator.validate_python(bodies)  # type: ignore[no-any-return]
         if isinstance(first, str):
             return self._list_validator.validate_json(  # type: ignore[no-any-return]
@@ -160,6 +169,17 @@ def are_many(rows: Sequence[Row]) -> bool:
     if len(rows) > _FEW_ROWS:
         return True
     return sum([len(row[1]) for row in rows]) > _FEW_BYTES
+
+
+def body_of(row: Row) -> Any:
+    """Return a copy of the body of a row as JSON types; None if it is not JSON."""
+    body = row[1]
+    if isinstance(body, dict):
+        return body.copy()
+    try:
+        return from_json(body)
+    except ValueError:
+        return None
 
 
 def row_id(row: Row) -> str:

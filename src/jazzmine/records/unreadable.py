@@ -67,16 +67,28 @@ _REMEDIES = {
 }
 
 
-def unreadable(kind: type[Record], stored_id: Any, error: ValidationError) -> ValidationError:
-    """Return the same error with the record's id and what to do."""
+def unreadable(
+    kind: type[Record], stored_id: Any, error: ValidationError, *, hides_values: bool = False
+) -> ValidationError:
+    """Return the same error with the record's id and what to do.
+
+    Args:
+        kind: the class of the record.
+        stored_id: its id.
+        error: why it cannot be read.
+        hides_values: whether the text of the error is without the values: they were decrypted.
+    """
     name = kind.__name__
-    return titled(error, f"the stored {name} {stored_id!a} ({_REMEDIES[name]})")
+    return titled(
+        error, f"the stored {name} {stored_id!a} ({_REMEDIES[name]})", hides_values=hides_values
+    )
 
 
-def titled(error: ValidationError, title: str) -> ValidationError:
+def titled(error: ValidationError, title: str, *, hides_values: bool = False) -> ValidationError:
     """Return the same error of something that is named."""
     details = []
     for detail in error.errors(include_url=False):
         reason = PydanticCustomError(detail["type"], "{said}", {"said": detail["msg"]})
-        details.append(InitErrorDetails(type=reason, loc=detail["loc"], input=detail["input"]))
-    return ValidationError.from_exception_data(title, details)
+        value = None if hides_values else detail["input"]
+        details.append(InitErrorDetails(type=reason, loc=detail["loc"], input=value))
+    return ValidationError.from_exception_data(title, details, hide_input=hides_values)

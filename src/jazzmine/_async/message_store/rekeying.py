@@ -47,7 +47,7 @@ async def iter_record_keys(
     for kind in _KINDS:
         decoder: RowDecoder[Any] = RowDecoder(_KINDS[kind], Unreadable(), codec)
         async for _, rows in backend.iter_stored([kind], size):
-            keys = {row_id(row): _key_id(decoder, codec, row) for row in rows}
+            keys = {row_id(row): codec.key_id(row) for row in rows}
             if rekeys:
                 first_id = codec.keyring.first_id
                 others = [record_id for record_id, key_id in keys.items() if key_id != first_id]
@@ -58,13 +58,6 @@ async def iter_record_keys(
             yield KeysFound(kind, Counter(keys.values()), refused)
 
 
-def _key_id(decoder: RowDecoder[Any], codec: RecordCodec, row: Row) -> str | None:
-    try:
-        return codec.key_id(decoder.stored_record(row))
-    except ValidationError:
-        return None
-
-
 def _refused(decoder: RowDecoder[Any], rows: list[Row]) -> list[str]:
     """Return why some rows do not open."""
     found = []
@@ -73,6 +66,8 @@ def _refused(decoder: RowDecoder[Any], rows: list[Row]) -> list[str]:
             decoder.record(row)
         except DecryptionError as error:
             found.append(str(error))
+        except ValidationError:
+            continue  # it opens, and is unreadable for another reason
     return found
 
 
@@ -88,7 +83,7 @@ async def _rekey(
 
     def change(row: Row) -> Snapshot[Any] | None:
         try:
-            if codec.key_id(decoder.stored_record(row)) != codec.keyring.first_id:
+            if codec.key_id(row) != codec.keyring.first_id:
                 return codec.encrypted(Snapshot(decoder.record(row)))
         except DecryptionError as error:
             refused[row_id(row)] = str(error)

@@ -67,7 +67,7 @@ class StoredRecords(Store[MessageBackend]):
         require_right_keys(
             codec.keyring,
             [(decoder, row) for decoder, rows in kinds for row in rows],
-            lambda one: codec.key_id(one[0].stored_record(one[1])),
+            lambda one: codec.key_id(one[1]),
             lambda one: one[0].record(one[1]),
         )
 
