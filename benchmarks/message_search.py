@@ -91,7 +91,7 @@ async def fill(config: dict[str, object], count: int) -> None:
 
 
 async def index(config: dict[str, object], in_bulk: bool = False) -> float:
-    """Make the index of words; return how long it took, in s."""
+    """Make the search index; return how long it took, in s."""
     async with await MessageStore.initialize(config) as store:
         started = perf_counter()
         await store.backend.make_search("")

@@ -67,13 +67,6 @@ def store(path: Path) -> Iterator[JSONMessageStore]:
         yield opened
 
 
-def test_a_pipe_for_a_path_is_refused_at_once(path: Path) -> None:
-    os.mkfifo(path)
-
-    with pytest.raises(OSError, match="not a regular file"):
-        MessageStore.initialize({"path": str(path)})
-
-
 def test_in_a_read_only_folder_reads_work_and_writes_are_refused(
     store: JSONMessageStore, path: Path
 ) -> None:

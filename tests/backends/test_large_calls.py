@@ -13,7 +13,7 @@ import pytest
 from jazzmine._async.message_store import mongodb_backend, postgres
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages
-from tests.faults.test_threads_and_forks import config_of
+from tests.faults.networks import config_of
 
 # The functions that build, by back end, and the calls that use them.
 BUILDERS = {

@@ -1,4 +1,4 @@
-"""The index of words in MongoDB: its fields and indexes, and what others write beside it."""
+"""The search index in MongoDB: its fields and indexes, and what others write beside it."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -85,6 +86,49 @@ async def test_a_pool_of_other_connections_is_refused(
         with pytest.raises(ConfigurationError, match="connection_class"):
             async with opened(api, config(schema, pool=pool)):
                 pass
+
+
+async def test_a_pool_that_is_not_open_is_refused(schema: str) -> None:
+    pool: Any = AsyncConnectionPool(
+        postgres.dsn(), open=False, connection_class=jazzmine.core.postgres.Connection, kwargs=ROWS
+    )
+    with pytest.raises(ConfigurationError, match="must be open"):
+        async with opened("async", config(schema, pool=pool)):
+            pass
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_the_only_way_to_the_server_may_be_the_pool_of_the_application(
+    api: str, schema: str
+) -> None:
+    # Its address may have a password that has expired, such as a token of a cloud's.
+    expired = postgres.changed(postgres.dsn(), password="expired")
+    async with (
+        pool_of(api, kwargs=ROWS, min_size=1, max_size=1) as pool,
+        opened(api, config(schema, dsn=expired, pool=pool)) as store,
+    ):
+        await store.store_conversation(conversation())
+        assert await store.get_conversation_by_id("c1") == conversation()
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_pool_whose_transactions_overlook_others_is_refused(api: str, schema: str) -> None:
+    repeatable = "-c default_transaction_isolation=repeatable\\ read"
+    async with pool_of(api, kwargs={**ROWS, "options": repeatable}) as pool:
+        with pytest.raises(ConfigurationError, match="REPEATABLE READ"):
+            async with opened(api, config(schema, pool=pool)):
+                pass
+
+
+async def test_a_cancellation_that_meets_a_free_connection_is_not_lost(schema: str) -> None:
+    async with opened("async", config(schema, pool_min=1, pool_max=1)) as store:
+        for moment in range(100):
+            first, *others = [asyncio.create_task(store.ping()) for _ in range(4)]
+            await asyncio.sleep(moment * 2e-5)
+            cancelled = [task for task in others if task.cancel()]
+            await asyncio.wait([first, *others])
+            assert all(task.cancelled() for task in cancelled)
+        await store.ping()
 
 
 # The search path

@@ -1,4 +1,4 @@
-"""The index of words in PostgreSQL: its table, who refuses it, and what others write beside it."""
+"""The search index in PostgreSQL: its table, who refuses it, and what others write beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that start at once on a new store make its index of words together."""
+"""Workers that start at once on a new store make its search index together."""
 
 from __future__ import annotations
 

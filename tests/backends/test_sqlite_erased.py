@@ -102,6 +102,18 @@ def test_a_log_that_is_read_during_an_erasure_is_emptied_after_a_later_write(
         assert b"-0-erased" not in raw(path)
 
 
+def test_an_erasure_beside_a_long_read_writes_the_file_once(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    with MessageStore.initialize({"storage": "sqlite", "path": str(path), "timeout": 2}) as store:
+        fill(store)
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM stored_messages").fetchone()
+            before = len(raw(path))
+            store.erase_user(erased_user(0))
+            assert len(raw(path)) < 3 * before
+
+
 def test_reads_that_overlap_do_not_let_the_log_grow_without_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,10 +1,11 @@
-"""The file of an SQLite store: its rights, what it is refused for, and how it is replaced."""
+"""The file of an SQLite store: what it is refused for, and what becomes of an open one."""
 
 from __future__ import annotations
 
 import io
 import logging
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
@@ -34,43 +35,6 @@ def store(path: Path) -> Iterator[SQLiteMessageStore]:
         yield store
 
 
-# Rights and places
-
-
-@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
-def test_new_files_are_their_owners_alone(path: Path, mask: int) -> None:
-    before = os.umask(mask)
-    try:
-        with opened(path) as store:
-            store.store_conversation(conversation("c1"))
-            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
-    finally:
-        os.umask(before)
-
-    assert modes == dict.fromkeys(["messages.db", "messages.db-shm", "messages.db-wal"], 0o600)
-
-
-def test_an_existing_file_keeps_its_mode_and_its_neighbours_get_it(path: Path) -> None:
-    opened(path).close()
-    path.chmod(0o660)
-
-    with opened(path) as store:
-        store.store_conversation(conversation("c1"))
-
-        assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o660}
-
-
-def test_a_symbolic_link_stays_one(path: Path, tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    path.symlink_to(tmp_path / "data" / "real.db")
-
-    with opened(path) as store:
-        store.store_conversation(conversation("c1"))
-
-    assert path.is_symlink()
-    assert [file.name for file in (tmp_path / "data").iterdir()] == ["real.db"]
-
-
 def test_after_close_everything_is_in_one_file(path: Path, store: SQLiteMessageStore) -> None:
     store.store_message(message("m1"))
     store.close()
@@ -78,13 +42,6 @@ def test_after_close_everything_is_in_one_file(path: Path, store: SQLiteMessageS
     assert os.listdir(path.parent) == ["messages.db"]
     with opened(path) as again:
         assert again.get_message_by_id("m1") == message("m1")
-
-
-@pytest.mark.parametrize("name", ["with space.db", "a?b#c%20.db", "ü\n.db", "\udcff.db"])
-def test_any_file_name_can_be_used(tmp_path: Path, name: str) -> None:
-    opened(tmp_path / name).close()
-
-    assert os.listdir(tmp_path) == [name]
 
 
 # What is refused, and left as it is
@@ -150,22 +107,28 @@ def test_a_file_that_is_not_ours_is_refused_and_not_touched(
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, times)
 
 
+def test_a_database_restored_from_a_dump_says_how_it_is_opened(
+    path: Path, tmp_path: Path, store: SQLiteMessageStore
+) -> None:
+    restored = tmp_path / "restored.db"
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(restored)) as target:
+        target.executescript("\n".join(source.iterdump()))
+
+    with pytest.raises(ConfigurationError, match=r"restored from a \.dump") as caught:
+        opened(restored)
+    execute(restored, *re.findall(r"PRAGMA [^;]*", str(caught.value)))
+
+    with opened(restored) as again:
+        again.store_message(message("m1"))
+        assert again.get_conversation_by_id("c1") == store.get_conversation_by_id("c1")
+
+
 def test_an_empty_file_becomes_a_database(path: Path) -> None:
     path.touch(0o640)
 
     opened(path).close()
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
-
-
-def test_a_folder_or_a_pipe_is_refused(path: Path) -> None:
-    path.mkdir()
-    with pytest.raises(IsADirectoryError, match=r"messages\.db"):
-        opened(path)
-    path.rmdir()
-    os.mkfifo(path)
-    with pytest.raises(OSError, match="not a regular file"):
-        opened(path)
 
 
 def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The index of words in an SQLite database."""
+"""The search index in an SQLite database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[MessageStore]:
-    """A store with an index of words, and one conversation."""
+    """A store with a search index, and one conversation."""
     with opened(path, search=True) as searched:
         searched.store_conversation(conversation())
         yield searched
@@ -64,14 +64,6 @@ def test_no_word_of_an_erased_user_is_left_in_the_file(path: Path, store: Messag
         assert word.encode() not in raw(path)
     assert len(store.search_messages("tea", limit=1000)) == 300
     assert len(store.search_messages("tea", order="newest", limit=1000)) == 300
-
-
-def test_a_store_without_search_has_nothing_of_it(path: Path) -> None:
-    with opened(path) as plain, closing(sqlite3.connect(path)) as connection:
-        plain.store_conversation(conversation())
-        names = connection.execute("SELECT name FROM sqlite_schema").fetchall()
-        assert not [name for (name,) in names if "search" in name]
-        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
 
 
 def test_a_version_that_does_not_know_of_search_refuses_the_database(path: Path) -> None:

@@ -8,11 +8,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from unittest.mock import patch
 
-import jazzmine.config.choice
-from jazzmine._async import factory
-from tests.behaviour.toy_backend import ToyConfig, ToyData
 from tests.servers import mongodb, pgbouncer, postgres, redis_configs
 
 Config = dict[str, object]
@@ -35,7 +31,6 @@ class Backend:
         variant: whether it has the mechanism of another one here: the same statements on another
             version or connection, or another place for the same database. It runs the tests that
             are marked `smoke` (see `tests/combinations.py`).
-        only_async: whether it has no twin in the sync API.
         missing: why it cannot be tested here, and what it needs; its tests are then skipped.
     """
 
@@ -46,7 +41,6 @@ class Backend:
     embedded: bool = False
     fresh: bool = False
     variant: bool = False
-    only_async: bool = False
     missing: str = ""
 
     def __str__(self) -> str:
@@ -84,17 +78,6 @@ def _sqlite() -> Iterator[Config]:
 
 
 @contextmanager
-def _toy() -> Iterator[Config]:
-    kinds = (*jazzmine.config.choice._MESSAGE_STORES, ToyConfig)
-    toy_store = {ToyConfig: ("tests.behaviour.toy_store", "ToyMessageStore")}
-    with (
-        patch.object(jazzmine.config.choice, "_MESSAGE_STORES", kinds),
-        patch.dict(factory._MESSAGES, toy_store),
-    ):
-        yield {"storage": "toy", "data": ToyData()}
-
-
-@contextmanager
 def _memory() -> Iterator[Config]:
     yield {"storage": "memory"}
 
@@ -126,13 +109,10 @@ MESSAGE_BACKENDS = [
     Backend("sqlite", _sqlite, embedded=True),
     Backend("json", _json, embedded=True, share=0.3, fresh=True, variant=True),
     Backend("memory", _memory, shared=False, embedded=True, share=0.3, fresh=True, variant=True),
-    Backend("toy", _toy, embedded=True, share=0.3, fresh=True, variant=True, only_async=True),
     *map(_postgres, postgres.VERSIONS),
     Backend("mongodb", _mongodb, share=0.3),
     Backend("pgbouncer", _pgbouncer, share=0.3, variant=True, missing=pgbouncer.MISSING),
 ]
-# Those that have an index of words.
-SEARCH_BACKENDS = [one for one in MESSAGE_BACKENDS if one.name != "toy"]
 MEMORY_BACKENDS = [
     Backend("sqlite", _sqlite, embedded=True, share=0.5),
     Backend("memory", _memory, shared=False, embedded=True, fresh=True),

@@ -9,12 +9,11 @@ import pytest
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from jazzmine.core.message_store import MessageStore
 from jazzmine.core.working_memory import WorkingMemoryStore
-from tests.behaviour.apis import APIS, SYNC, Api
+from tests.behaviour.apis import APIS, Api
 from tests.behaviour.backends import (
     ITEM_BACKENDS,
     MEMORY_BACKENDS,
     MESSAGE_BACKENDS,
-    SEARCH_BACKENDS,
     Backend,
     Config,
 )
@@ -24,7 +23,7 @@ from tests.behaviour.samples import conversation
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the tests of a back end whose stores share nothing, if they need a second one."""
-    left = [item for item in items if _needs_shared_data(item) or _needs_another_api(item)]
+    left = [item for item in items if _needs_shared_data(item)]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in set(left)]
 
@@ -38,12 +37,6 @@ def _needs_shared_data(item: pytest.Item) -> bool:
     fixtures = item._fixtureinfo.name2fixturedefs
     users = [fixtures[name][-1].argnames for name in fixtures if name != "store"]
     return any("config" in names for names in (item._fixtureinfo.argnames, *users))
-
-
-def _needs_another_api(item: pytest.Item) -> bool:
-    values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    only_async = any(isinstance(value, Backend) and value.only_async for value in values)
-    return only_async and SYNC in values
 
 
 @pytest.fixture(params=APIS, ids=str, scope="module")
@@ -95,9 +88,9 @@ def item_config(item_backend: Backend) -> Iterator[Config]:
         yield configuration
 
 
-@pytest.fixture(params=SEARCH_BACKENDS, ids=str)
+@pytest.fixture(params=MESSAGE_BACKENDS, ids=str)
 def search_backend(request: pytest.FixtureRequest) -> Backend:
-    """Each back end of a message store with an index of words."""
+    """Each back end of a message store, for one with a search index."""
     chosen: Backend = request.param
     return chosen
 

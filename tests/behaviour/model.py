@@ -222,14 +222,15 @@ class Model:
         if conversation_id not in self.conversations:
             raise IntegrityError
         stored = self.get_messages_by_ids(wanted)
-        if stored:
-            if [_content(one) for one in stored] != [_content(one) for one in given]:
-                raise IntegrityError
+        if [_content(one) for one in stored] == [_content(one) for one in given]:
             return stored
         everything = self.get_messages_by_conversation_id(conversation_id)
         newest_id = everything[-1].id if everything else None
-        if expected_last not in (ANY, newest_id):
+        is_elsewhere = {one.conversation_id for one in stored} - {conversation_id}
+        if expected_last not in (ANY, newest_id) and not is_elsewhere:
             raise ConflictError(newest_id=newest_id)
+        if stored:
+            raise IntegrityError
         if trace is not None and self._belongs_elsewhere(trace, replace_after, everything):
             raise IntegrityError
         if replace_after is not NOTHING:
@@ -408,7 +409,7 @@ def _until_many_answers(newest_first: list[Message]) -> list[Message]:
 def _answers(log: list[Message]) -> dict[str, list[Message]]:
     """Return the answers to each message, without the calls of which one is missing."""
     answers: dict[str, list[Message]] = {message.id: [] for message in log}
-    answered: dict[str, set[str]] = {message.id: set() for message in log}
+    answered: dict[str, list[str]] = {message.id: [] for message in log}
     unnamed: dict[str, int] = dict.fromkeys(answers, 0)
     for number, answer in enumerate(log):
         if answer.role is not MessageRole.TOOL or answer.is_flagged:
@@ -417,22 +418,24 @@ def _answers(log: list[Message]) -> dict[str, list[Message]]:
         callers = [one for one in reversed(log[:number]) if one.role in CALLERS]
         if name is not None:
             callers = [one for one in callers if not one.is_flagged and name in _calls(one)]
-        if callers and name not in answered[callers[0].id]:
+        if not callers:
+            continue
+        if name is None:
             answers[callers[0].id].append(answer)
-            if name is None:
-                unnamed[callers[0].id] += 1
-            else:
-                answered[callers[0].id].add(name)
+            unnamed[callers[0].id] += 1
+        elif answered[callers[0].id].count(name) < _calls(callers[0]).count(name):
+            answers[callers[0].id].append(answer)
+            answered[callers[0].id].append(name)
     for message in log:
         if len(_calls(message)) > len(answered[message.id]) + unnamed[message.id]:
             del answers[message.id]
     return answers
 
 
-def _calls(message: Message) -> set[str]:
+def _calls(message: Message) -> list[str]:
     if message.role not in CALLERS:
-        return set()
-    return {call["id"] for call in message.metadata.get("tool_calls", ())}
+        return []
+    return [call["id"] for call in message.metadata.get("tool_calls", ())]
 
 
 def _tokens(message: Message) -> int:

@@ -12,7 +12,6 @@ from typing import Any
 import redis
 
 from tests.behaviour.backends import Config
-from tests.behaviour.toy_backend import ToyData
 from tests.servers import mongodb, postgres
 
 Raw = dict[str, Any]
@@ -35,7 +34,6 @@ def put(
         "postgres": _postgres,
         "mongodb": _mongodb,
         "sqlite": _sqlite,
-        "toy": _toy,
     }
     write[str(config["storage"])](config, sections)
 
@@ -48,7 +46,6 @@ def everything(config: Config) -> bytes:
         "mongodb": _mongodb_bytes,
         "sqlite": _sqlite_bytes,
         "redis": _redis_bytes,
-        "toy": _toy_bytes,
     }
     return read[str(config["storage"])](config)
 
@@ -65,12 +62,6 @@ def _redis_bytes(config: Config) -> bytes:
 def _json_bytes(config: Config) -> bytes:
     path = Path(str(config["path"]))
     return b"".join(one.read_bytes() for one in path.parent.glob(f"{path.name}*"))
-
-
-def _toy_bytes(config: Config) -> bytes:
-    data = config["data"]
-    assert isinstance(data, ToyData)
-    return repr(data.tables).encode()
 
 
 def _mongodb_bytes(config: Config) -> bytes:
@@ -98,14 +89,6 @@ def _json(config: Config, sections: dict[str, list[Raw]]) -> None:
     new = path.with_suffix(".new")
     new.write_text(json.dumps(sections))
     new.replace(path)
-
-
-def _toy(config: Config, sections: dict[str, list[Raw]]) -> None:
-    data = config["data"]
-    assert isinstance(data, ToyData)
-    with data.changes() as tables:
-        for kind, records in zip(tables, sections.values(), strict=True):
-            tables[kind] = {record.get("id", ""): record for record in records}
 
 
 def _mongodb(config: Config, sections: dict[str, list[Raw]]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine import ConflictError
+from jazzmine import ConflictError, IntegrityError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.samples import NOW, conversation, ids, message, messages
 
@@ -29,6 +29,27 @@ async def test_messages_that_are_stored_in_part_behind_others_conflict(chat: Mes
         await chat.append_messages("c1", [message("m2"), message("m3")], expected_last="m1")
 
     assert await stored_ids(chat) == ["m1", "m2", "of another request"]
+
+
+@pytest.mark.smoke
+async def test_a_turn_that_is_delivered_twice_and_answered_differently_conflicts(
+    chat: MessageStore,
+) -> None:
+    question, answer = message("m1"), message("m2", original_content="Green tea.")
+    await chat.append_messages("c1", [question, answer], expected_last=None)
+    other = message("m2", original_content="Black tea.")
+
+    with pytest.raises(ConflictError) as caught:
+        await chat.append_messages("c1", [question, other], expected_last=None)
+    assert caught.value.newest_id == "m2"
+
+    with pytest.raises(IntegrityError, match="another content"):
+        await chat.append_messages("c1", [question, other])
+    await chat.store_conversation(conversation("c2"))
+    taken = message("m2", conversation_id="c2")
+    with pytest.raises(IntegrityError, match="another content"):
+        await chat.append_messages("c2", [taken], expected_last="m1")
+    assert await chat.get_messages_by_conversation_id("c1") == [question, answer]
 
 
 # The newest message that the caller has read

@@ -10,8 +10,8 @@ import pytest
 
 from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._sync.working_memory.backend import Again, Locked, Save, Stored, Written, new_mark
-from jazzmine._sync.working_memory.calls import Block, Call, Change
 from jazzmine._sync.working_memory.memory import MemoryBackend
+from jazzmine._sync.working_memory.updates import Block, Change
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockLostError, LockTimeoutError, NotAppliedError
@@ -188,17 +188,17 @@ class AppliesAMessageTwice(InMemoryWorkingMemoryStore):
         return super().update(conversation_id, transition)
 
 
-class OneLock(KeyedLocks[Call]):
-    def try_acquire(self, key: str, owner: Call) -> bool:
+class OneLock(KeyedLocks[Deadline | Block]):
+    def try_acquire(self, key: str, owner: Deadline | Block) -> bool:
         return super().try_acquire("all", owner)
 
-    def acquire(self, key: str, owner: Call, timeout: float) -> bool:
+    def acquire(self, key: str, owner: Deadline | Block, timeout: float) -> bool:
         return super().acquire("all", owner, timeout)
 
-    def release(self, key: str, owner: Call) -> None:
+    def release(self, key: str, owner: Deadline | Block) -> None:
         super().release("all", owner)
 
-    def holder(self, key: str) -> Call | None:
+    def holder(self, key: str) -> Deadline | Block | None:
         return super().holder("all")
 
 

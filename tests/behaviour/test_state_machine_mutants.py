@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
+from jazzmine._async.clients.sqlite import SQLiteClient
+from jazzmine._async.message_store.backend import TraceKey
 from jazzmine._async.message_store.scoped import ScopedMessageStore
-from jazzmine.core.message_store import (
-    Conversation,
-    Message,
-    MessageStore,
-    TraceFilter,
-    UsageSummary,
-)
+from jazzmine._async.message_store.sqlite import SQLiteBackend
+from jazzmine.backends.sqlite.memory_database import MemoryDatabase
+from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.core.message_store import Conversation, MessageStore, TraceFilter, UsageSummary
 from jazzmine.records.base import RecordKind
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
@@ -26,52 +26,62 @@ from jazzmine.records.hook_arguments import (
     Turn,
 )
 from jazzmine.records.log import NOTHING
-from jazzmine.records.rows import Row
+from jazzmine.records.rows import Row, row_id
 from jazzmine.records.usage import UsageKey
 from tests.behaviour.apis import Runner
 from tests.behaviour.scoped_machine import scoped_machine
 from tests.behaviour.state_machine import machine
-from tests.behaviour.toy_backend import ToyData
-from tests.behaviour.toy_store import ToyBackend
 from tests.mutants import run_until_it_fails
 
 
-class MovesWhatIsStoredAgain(ToyBackend):
+class Memory(SQLiteBackend):
+    """Opens and closes nothing: all stores of a test are on one database."""
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def move_to_the_end(self, message_ids: Iterable[str]) -> None:
+        """Give messages a place after all others with an equal timestamp."""
+        last = "(SELECT max(seq) + 1 FROM stored_messages)"
+        statement = f"UPDATE stored_messages SET seq = {last} WHERE id = ?"
+        rows = [[message_id] for message_id in message_ids]
+        await self.client.write(lambda connection: connection.executemany(statement, rows).rowcount)
+
+
+class MovesWhatIsStoredAgain(Memory):
     """Moves a message that is stored again after those with an equal timestamp."""
 
     async def store(self, turn: Turn) -> None:
         await super().store(turn)
-        with self._data.changes() as tables:
-            for given in turn.messages:
-                tables[Message][given.record.id] = tables[Message].pop(given.record.id)
+        await self.move_to_the_end(given.record.id for given in turn.messages)
 
 
-class KeepsTracesOfDeletedMessages(ToyBackend):
+class KeepsTracesOfDeletedMessages(Memory):
     """Finds a trace by its id even after its message was deleted."""
 
-    def __init__(self, data: ToyData) -> None:
-        super().__init__(data)
+    def __init__(self, client: SQLiteClient) -> None:
+        super().__init__(client)
         self.orphans: dict[str, Row] = {}
 
     async def delete_message(self, message_id: str) -> bool:
         row = await super().get_trace("message_id", message_id)
         if row is not None:
-            self.orphans[row[0]] = row
+            self.orphans[row_id(row)] = row
         return await super().delete_message(message_id)
 
-    async def get_trace(self, by: str, key: str) -> Row | None:
+    async def get_trace(self, by: TraceKey, key: str) -> Row | None:
         return await super().get_trace(by, key) or (self.orphans.get(key) if by == "id" else None)
 
 
-class IgnoresFlags(ToyBackend):
+class IgnoresFlags(Memory):
     """Returns flagged messages in the immediate context."""
 
     async def list_newest(self, listing: NewestPage) -> Sequence[Row]:
-        everything = MessagePage("conversation_id", listing.conversation_id, None, None)
-        return (await self.list_messages(everything))[: -listing.limit - 1 : -1]
+        return await super().list_newest(listing._replace(flagged="all"))
 
 
-class StoresHalfATurn(ToyBackend):
+class StoresHalfATurn(Memory):
     """Keeps the messages of a turn whose trace is refused."""
 
     async def store(self, turn: Turn) -> None:
@@ -79,18 +89,19 @@ class StoresHalfATurn(ToyBackend):
         await super().store(Turn(trace=turn.trace))
 
 
-class SkipsEqualsBetweenPages(ToyBackend):
+class SkipsEqualsBetweenPages(Memory):
     """Begins a page after all messages with the timestamp of the previous page's last one."""
 
     async def list_messages(self, listing: MessagePage) -> Sequence[Row]:
         page = await super().list_messages(listing._replace(limit=None))
         last = await self.get_message(listing.after) if listing.after else None
         if last is not None:
-            page = [row for row in page if row[1]["timestamp"] > last[1]["timestamp"]]
+            earliest = json.loads(last[1])["timestamp"]
+            page = [row for row in page if json.loads(row[1])["timestamp"] > earliest]
         return page[: listing.limit]
 
 
-class TakesAnotherPercentile(ToyBackend):
+class TakesAnotherPercentile(Memory):
     """Returns the 95th percentile as the median."""
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
@@ -100,7 +111,7 @@ class TakesAnotherPercentile(ToyBackend):
         ]
 
 
-class AppendsByTheClock(ToyBackend):
+class AppendsByTheClock(Memory):
     """Appends a message with an earlier timestamp before those that are stored."""
 
     async def append(self, given: Append) -> int | Refusal:
@@ -110,14 +121,14 @@ class AppendsByTheClock(ToyBackend):
         return found
 
 
-class ReplacesNothing(ToyBackend):
+class ReplacesNothing(Memory):
     """Keeps the messages that an append has to replace."""
 
     async def append(self, given: Append) -> int | Refusal:
         return await super().append(given._replace(replace_after=NOTHING))
 
 
-class RewindsOneTooFar(ToyBackend):
+class RewindsOneTooFar(Memory):
     """Deletes the message as well after which all messages are to be deleted."""
 
     async def rewind(self, conversation_id: str, after: str | None) -> int:
@@ -127,34 +138,32 @@ class RewindsOneTooFar(ToyBackend):
         return deleted
 
 
-class ForksInReverseOrder(ToyBackend):
+class ForksInReverseOrder(Memory):
     """Copies messages with equal timestamps in reverse order."""
 
     async def fork(self, fork: Fork) -> dict[str, str]:
         ids = await super().fork(fork)
-        with self._data.changes() as tables:
-            for new_id in reversed(ids.values()):
-                tables[Message][new_id] = tables[Message].pop(new_id)
+        await self.move_to_the_end(reversed(ids.values()))
         return ids
 
 
-class ErasesConversationsOnly(ToyBackend):
+class ErasesConversationsOnly(Memory):
     """Leaves the user's messages in the conversations of others."""
 
     async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         rows = await self.list_conversations(ConversationPage("user_id", user_id, {}, None, None))
-        deleted = [await self.delete_conversation(row[0]) for row in rows]
+        deleted = [await self.delete_conversation(row_id(row)) for row in rows]
         return DeletedCounts(conversations=sum(deleted))
 
 
-class OverwritesMetadata(ToyBackend):
+class OverwritesMetadata(Memory):
     """Replaces the metadata by what an edit sets."""
 
     async def rewrite(
         self, kind: RecordKind, ids: Sequence[str], change: Callable[[Row], Any]
     ) -> Sequence[str]:
         def overwritten(row: Row) -> Any:
-            return change((row[0], {**row[1], "metadata": {}}))
+            return change((row[0], json.dumps({**json.loads(row[1]), "metadata": {}})))
 
         return await super().rewrite(kind, ids, overwritten)
 
@@ -176,14 +185,30 @@ class OverwritesMetadata(ToyBackend):
         OverwritesMetadata,
     ],
 )
-def test_a_store_that_breaks_a_rule_is_found_out(broken: type[ToyBackend]) -> None:
-    data = ToyData()
+def test_a_store_that_breaks_a_rule_is_found_out(broken: type[Memory]) -> None:
+    with pytest.raises(AssertionError, match=r"returned|yielded"):
+        compare(machine, broken)
+
+
+def test_a_store_that_breaks_none_is_not_refused() -> None:
+    compare(machine, Memory, rounds=3)
+
+
+def compare(
+    make_machine: Callable[..., Any],
+    backend: type[Memory],
+    kind: type[MessageStore] = MessageStore,
+    rounds: int = 100,
+) -> None:
+    """Raise what the first difference between a store and its model raises."""
+    client = SQLiteClient(MemoryDatabase(MESSAGE_TABLES))
 
     async def open_store() -> MessageStore:
-        return await MessageStore(broken(data)).open()
+        return await kind(backend(client)).open()
 
-    with Runner() as runner, pytest.raises(AssertionError, match=r"returned|yielded"):
-        run_until_it_fails(machine(open_store, runner))
+    with Runner() as runner:
+        runner.run(client.open())
+        run_until_it_fails(make_machine(open_store, runner), rounds)
 
 
 class SeesEverything(ScopedMessageStore):
@@ -236,10 +261,5 @@ def test_a_scope_that_leaks_is_found_out(broken: type[ScopedMessageStore]) -> No
         def scoped(self, *, user_id: str) -> MessageStore:
             return broken(self, user_id)
 
-    data = ToyData()
-
-    async def open_store() -> MessageStore:
-        return await Broken(ToyBackend(data)).open()
-
-    with Runner() as runner, pytest.raises(AssertionError):
-        run_until_it_fails(scoped_machine(open_store, runner))
+    with pytest.raises(AssertionError):
+        compare(scoped_machine, Memory, Broken)

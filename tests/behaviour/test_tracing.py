@@ -30,7 +30,6 @@ SYSTEMS = {
     "postgres": "postgresql",
     "redis": "redis",
     "sqlite": "sqlite",
-    "toy": "toy",
 }
 MARK = "open sesame"
 

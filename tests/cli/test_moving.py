@@ -146,6 +146,15 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, line: str) -> None:
     assert "line 2" in ran.errors
 
 
+def test_a_file_in_another_encoding_comes_with_what_to_do(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    file.write_text(run("export", "--store", url).output, encoding="utf-16")
+    ran = run("import", str(file), "--store", f"json:{tmp_path / 'new.json'}")
+    assert ran.status == 1
+    assert "line 1 is not UTF-8" in ran.errors
+    assert "-o FILE" in ran.errors
+
+
 def test_a_record_that_is_refused_is_told_by_its_fields_alone(tmp_path: Path) -> None:
     lines = '{"conversation": {"id": ["sesame"], "user_id": "u1", "agent_id": "a1"}}\n'
     ran = run("import", "--store", f"json:{tmp_path / 'new.json'}", stdin=lines)

@@ -206,6 +206,29 @@ def test_escapes_in_stored_text_are_shown_and_not_obeyed(url: str, arguments: li
     assert "\\x1b[31malert" in ran.output or "\\u001b[31malert" in ran.output
 
 
+@pytest.mark.parametrize(
+    ("stored", "printed"),
+    [
+        ("👩\u200d👧 ❤️\u200d🔥 می\u200cخواهم", "👩\u200d👧 ❤️\u200d🔥 می\u200cخواهم"),
+        ("a\u200db é\u200c\u200cé \u200dé é\u200d", "a\\u200db é\\u200c\\u200cé \\u200dé é\\u200d"),
+    ],
+    ids=["in words and emoji", "hidden"],
+)
+@pytest.mark.parametrize("command", ["ls", "show", "page"])
+def test_joiners_stay_where_scripts_and_emoji_need_them(
+    tmp_path: Path, command: str, stored: str, printed: str
+) -> None:
+    url, page = f"sqlite:{tmp_path / 'a.db'}", tmp_path / "talk.html"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation("c1", title=stored))
+        store.store_message(message("m1", original_content=stored))
+    if command == "page":
+        assert run("export", "c1", "--html", str(page), "--store", url).status == 0
+        assert page.read_text("utf-8").count(printed) == 3
+    else:
+        assert printed in run(command, *["c1"] * (command == "show"), "--store", url).output
+
+
 def test_escapes_in_an_argument_are_not_obeyed(url: str) -> None:
     assert "\x1b" not in run("show", "\x1b[31mred", "--store", url).errors
 

@@ -1,4 +1,4 @@
-"""The Django project: its own tests, its command, under gunicorn, and under the autoreloader."""
+"""The Django project: its own tests, its command, and under gunicorn."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
-
 from tests.examples.places import json_url, postgres_url
 from tests.examples.serving import (
     EXAMPLES,
-    Served,
     agent_async,
     assert_whole,
     django_project,
@@ -101,16 +98,3 @@ def test_four_workers_hold_conversations_in_order(tmp_path: Path) -> None:
         assert all(three[2]["reply"] == "A tin of sencha is 14.00." for three in replies)
         assert_whole(url, [f"c{n}" for n in range(16)], 3)
         assert_whole(url, ["ten"], 10)
-
-
-def reload(chat: Served, source: Path) -> None:
-    """Change a file, and wait until the autoreloader has started a server with the change."""
-    source.write_text(source.read_text().replace('{"ready": True}', '{"ready": "again"}'))
-
-    def known() -> bool:
-        try:
-            return b"again" in chat.health()
-        except httpx.HTTPError:  # the old server has ended, the new one has not started
-            return False
-
-    redis.eventually(known, seconds=60)

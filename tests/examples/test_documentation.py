@@ -20,12 +20,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, redire
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from opentelemetry import trace
 from opentelemetry.util._once import Once
-from psycopg.conninfo import make_conninfo
 
 from tests.adapters.frameworks import FRAMEWORKS, missing
 from tests.servers import mongodb, postgres, redis
@@ -78,18 +76,6 @@ def run(block: Block, page: Path, names: dict[str, Any]) -> str:
 
 
 @contextmanager
-def empty_postgres() -> Iterator[str]:
-    """Provide an empty database for a block; the value is its URL."""
-    name = f"jazzmine_docs_{uuid4().hex}"
-    with postgres.connect(postgres.dsn()) as server:
-        server.execute(f"CREATE DATABASE {name}")
-        try:
-            yield make_conninfo(postgres.dsn(), dbname=name)
-        finally:
-            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@contextmanager
 def empty_mongodb() -> Iterator[str]:
     with mongodb.database() as config:
         yield f"{config['uri']}/{config['db']}"
@@ -97,7 +83,7 @@ def empty_mongodb() -> Iterator[str]:
 
 # The addresses in the documentation, and the test servers that replace them.
 _SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
-    "postgresql://agent:secret@db.example/agents": empty_postgres,
+    "postgresql://agent:secret@db.example/agents": postgres.new_database,
     "mongodb://db.example/agents": empty_mongodb,
     "redis://cache.example:6379/0": redis.database,
 }

@@ -1,16 +1,19 @@
-"""The back ends with a server, each behind a proxy that can disturb the connection."""
+"""Empty places for stores, and those of a server behind a proxy that can disturb the connection."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.servers import mongodb, postgres, redis
 from tests.servers.proxy import Proxy
 
 Config = dict[str, object]
+
+_BRIEF_TRANSACTIONS = "--transaction-lifetime=2"
 
 
 @dataclass
@@ -25,6 +28,28 @@ class Network:
 def is_memory(name: str) -> bool:
     """Return whether a store of this name in the tests of faults is a working memory."""
     return name in ("memory", "redis", "sqlite_memory", "postgres_memory")
+
+
+@contextmanager
+def config_of(name: str, folder: Path) -> Iterator[Config]:
+    """The configuration of an empty store, by a name such as "sqlite" or "postgres_memory"."""
+    place = name.partition("_")[0]
+    if place == "json":
+        yield {"storage": "json", "path": str(folder / "messages.json"), "fsync": False}
+    elif place == "sqlite":
+        yield {"storage": "sqlite", "path": str(folder / "agent.db")}
+    elif place == "postgres":
+        with postgres.empty_schema() as schema:
+            yield {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+    elif place == "mongodb":
+        # Until the server ends the transaction of a killed process, it keeps others waiting.
+        with mongodb.database(mongodb.url(_BRIEF_TRANSACTIONS)) as config:
+            yield config
+    elif place == "redis":
+        with redis.database() as url:
+            yield {"storage": "redis", "url": url}
+    else:
+        yield {"storage": "memory"}
 
 
 @contextmanager
@@ -53,7 +78,7 @@ def _behind(proxy: Proxy) -> str:
 def _mongodb() -> Iterator[Network]:
     # The abort of a transaction does not reach the server through a silent network, and until the
     # server aborts it, it keeps others from writing to its documents.
-    with mongodb.database(mongodb.url("--transaction-lifetime=2")) as config:
+    with mongodb.database(mongodb.url(_BRIEF_TRANSACTIONS)) as config:
         port = urlsplit(str(config["uri"])).port
         assert port is not None
         with Proxy(port) as proxy:

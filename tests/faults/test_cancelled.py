@@ -6,8 +6,8 @@ import asyncio
 import gc
 import itertools
 import random
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from jazzmine.core import long_term_memory, message_store, working_memory
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore
 from tests.backends.memory_tables import PostgresRows, Rows, SQLiteRows
 from tests.behaviour.samples import conversation, message, messages, trace
-from tests.faults.networks import Config, is_memory
+from tests.faults.networks import Config, config_of, is_memory
 from tests.faults.sizes import LENIENCE, TOLERANCE, report, size
-from tests.servers import mongodb, postgres, redis
+from tests.servers import redis
 
 # If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -84,6 +84,8 @@ async def opened(
     name: str, config: Config
 ) -> AsyncIterator[tuple[Any, list[Callable[[Any], Any]]]]:
     """A store with a conversation, and the calls to make to it."""
+    if config["storage"] == "postgres":
+        config = {**config, "pool_min": POOL, "pool_max": POOL}
     if is_memory(name):
         async with await working_memory.WorkingMemoryStore.initialize(config) as memory:
             await memory.get_or_create(KEY, "u1", "a1")
@@ -95,26 +97,6 @@ async def opened(
         async with await message_store.MessageStore.initialize(config) as store:
             await store.store_conversation(conversation(KEY))
             yield store, MESSAGE_CALLS
-
-
-@contextmanager
-def config_of(name: str, folder: Path) -> Iterator[Config]:
-    """The configuration of an empty store."""
-    with ExitStack() as stack:
-        if name == "json":
-            yield {"path": str(folder / "messages.json"), "fsync": False}
-        elif name.startswith("sqlite"):
-            yield {"storage": "sqlite", "path": str(folder / "agent.db")}
-        elif name.startswith("postgres"):
-            schema = stack.enter_context(postgres.empty_schema())
-            pool = {"pool_min": POOL, "pool_max": POOL}
-            yield {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema, **pool}
-        elif name.startswith("mongodb"):
-            yield stack.enter_context(mongodb.database())
-        elif name == "redis":
-            yield {"storage": "redis", "url": stack.enter_context(redis.database())}
-        else:
-            yield {"storage": "memory"}
 
 
 def locks_of(config: Config) -> list[Any]:

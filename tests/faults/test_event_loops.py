@@ -14,7 +14,8 @@ import pytest
 from jazzmine.core import MessageStore, WorkingMemoryStore
 from jazzmine.errors import WrongEventLoopError
 from tests.behaviour.samples import conversation, message
-from tests.faults.test_threads_and_forks import MEMORIES, MESSAGE_STORES, config_of
+from tests.faults.networks import config_of
+from tests.faults.test_threads_and_forks import MEMORIES, MESSAGE_STORES
 
 STORES: list[tuple[Any, str]] = [(MessageStore, name) for name in MESSAGE_STORES]
 STORES += [(WorkingMemoryStore, name) for name in MEMORIES]

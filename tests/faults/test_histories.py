@@ -43,7 +43,7 @@ from tests.faults.linearizability import (
     with_repetitions,
 )
 from tests.faults.log_histories import LogRecorder
-from tests.faults.networks import NETWORKS, Config, is_memory
+from tests.faults.networks import NETWORKS, Config, config_of, is_memory
 from tests.faults.sizes import report, size
 from tests.faults.unordered import Unordered
 from tests.servers.proxy import Proxy
@@ -79,15 +79,12 @@ UNORDERED = ("postgres", "mongodb")
 @contextmanager
 def at(name: str, folder: Path) -> Iterator[tuple[Config, Proxy | None]]:
     """The configuration of an empty store, and the proxy in front of it."""
-    if name == "json":
-        yield {"path": str(folder / "messages.json")}, None
-    elif name in ("sqlite", "sqlite_memory"):
-        yield {"storage": "sqlite", "path": str(folder / "agent.db")}, None
-    elif name == "memory":
-        yield {"storage": "memory"}, None
-    else:
+    if name in NETWORKS:
         with NETWORKS[name]() as network:
             yield {**network.through, "timeout": 10.0}, network.proxy
+    else:
+        with config_of(name, folder) as config:
+            yield {**config, "fsync": True} if name == "json" else config, None
 
 
 def kind(name: str) -> Any:

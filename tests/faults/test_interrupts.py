@@ -15,8 +15,8 @@ import pytest
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
+from tests.faults.networks import config_of
 from tests.faults.sizes import report, size
-from tests.faults.test_threads_and_forks import config_of
 
 INTERRUPTS = size(100, 5000)
 
@@ -90,14 +90,29 @@ def test_an_interrupted_call_of_a_message_store_blocks_no_other(name: str, tmp_p
     report(f"interrupts, {name}: {INTERRUPTS}, none blocks another call")
 
 
-# hiredis crashes the process if a signal handler raises while it packs a command.
-@pytest.mark.parametrize("name", ["memory", "sqlite", "postgres"])
-def test_an_interrupted_call_of_a_working_memory_blocks_no_other(name: str, tmp_path: Path) -> None:
+def update(store: WorkingMemoryStore) -> None:
+    store.end_turn("c1", "own", "greet")
+
+
+def change_in_block(store: WorkingMemoryStore) -> None:
+    with store.locked("c1") as memory:
+        memory.end_turn("own", "greet")
+
+
+# hiredis crashes the process if a signal handler raises while it packs a command. A lock in a
+# database whose block was interrupted may be held until it expires.
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [("memory", update), ("memory", change_in_block), ("sqlite", update), ("postgres", update)],
+)
+def test_an_interrupted_call_of_a_working_memory_blocks_no_other_and_loses_nothing(
+    name: str, call: Callable[[WorkingMemoryStore], None], tmp_path: Path
+) -> None:
     with config_of(name, tmp_path) as config, WorkingMemoryStore.initialize(config) as store:
         store.get_or_create("c1", "u1", "a1")
         others = Others(lambda: store.end_turn("c1", "other", "greet"))
 
-        interrupt_often(lambda: store.end_turn("c1", "own", "greet"))
+        interrupt_often(lambda: call(store))
         others.end()
 
         assert store.end_turn("c1", "after", "greet").last_agent_response == "after"

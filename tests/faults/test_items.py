@@ -7,7 +7,6 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ import pytest
 from jazzmine import MemoryItem, PutItem
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from tests.faults.item_writer import SHARED
-from tests.faults.networks import NETWORKS
+from tests.faults.networks import NETWORKS, config_of
 from tests.faults.sizes import size
-from tests.servers import mongodb, postgres
 from tests.servers.programs import Program
 
 N = ("n",)
@@ -63,7 +61,7 @@ def start_writer(config: dict[str, object], name: str, *count: str) -> subproces
 @pytest.mark.parametrize("name", ["sqlite", "postgres", "mongodb"])
 def test_four_processes_add_to_one_number_by_compare_and_set(name: str, tmp_path: Path) -> None:
     each = {"sqlite": size(30, 400), "postgres": size(30, 400), "mongodb": size(5, 50)}[name]
-    with CONFIGS[name](tmp_path) as config:
+    with config_of(name, tmp_path) as config:
         LongTermMemoryStore.initialize(config).close()
         writers = [start_writer(config, str(number), str(each)) for number in range(4)]
         assert [writer.wait(timeout=100) for writer in writers] == [0] * 4
@@ -77,40 +75,10 @@ def test_four_processes_add_to_one_number_by_compare_and_set(name: str, tmp_path
     assert found.value == {"number": 4 * each}
 
 
-class _Sqlite:
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / "items.db"
-
-    def __enter__(self) -> dict[str, object]:
-        return {"storage": "sqlite", "path": str(self._path), "synchronous": "normal"}
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-class _Postgres:
-    def __init__(self, _: Path) -> None:
-        self._schema = postgres.empty_schema()
-
-    def __enter__(self) -> dict[str, object]:
-        config = {"dsn": postgres.dsn(), "schema": self._schema.__enter__()}
-        return {"storage": "postgres", "pool_max": 2, "pool_min": 1, **config}
-
-    def __exit__(self, *error: Any) -> None:
-        self._schema.__exit__(*error)
-
-
-CONFIGS: dict[str, Callable[[Path], Any]] = {
-    "sqlite": _Sqlite,
-    "postgres": _Postgres,
-    "mongodb": lambda _: mongodb.database(),
-}
-
-
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
 def test_what_a_killed_process_has_acknowledged_is_stored(name: str, tmp_path: Path) -> None:
     chance = random.Random(4711)
-    with CONFIGS[name](tmp_path) as config:
+    with config_of(name, tmp_path) as config:
         LongTermMemoryStore.initialize(config).close()
         for life in range(size(3, 200)):
             writers = [start_writer(config, f"{life}-{number}") for number in range(2)]

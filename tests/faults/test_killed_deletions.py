@@ -16,8 +16,8 @@ from jazzmine.records.base import RecordKind
 from jazzmine.sync import MessageStore
 from jazzmine.sync.maintenance import iter_records
 from tests.behaviour.samples import NOW, conversation, ids, messages, trace
+from tests.faults.networks import config_of
 from tests.faults.sizes import report, size
-from tests.faults.test_threads_and_forks import config_of
 from tests.servers.programs import Program
 
 KINDS: list[RecordKind] = ["conversations", "messages", "traces"]

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.sync import MessageStore, WorkingMemoryStore
-from tests.faults.networks import NETWORKS, Config
+from jazzmine.sync import MessageStore, WorkingMemory, WorkingMemoryStore
+from tests.faults.networks import Config, config_of
 from tests.faults.sizes import report, size
 from tests.servers.programs import Program
 
@@ -31,17 +31,9 @@ Stores = tuple[Config, Config]  # of messages, and of working memory
 @contextmanager
 def at(name: str, folder: Path) -> Iterator[Stores]:
     """The configurations of two empty stores."""
-    file: Config = {"storage": "sqlite", "path": str(folder / "agent.db")}
-    if name == "sqlite":
-        yield file, file
-    elif name == "json and sqlite":
-        yield {"storage": "json", "path": str(folder / "messages.json")}, file
-    elif name == "postgres":
-        with NETWORKS["postgres"]() as network:
-            yield network.beside, network.beside
-    else:
-        with NETWORKS["mongodb"]() as messages, NETWORKS["redis"]() as memory:
-            yield messages.beside, memory.beside
+    messages, _, memory = name.partition(" and ")
+    with config_of(messages, folder) as first, config_of(memory or messages, folder) as second:
+        yield first, second if memory else first
 
 
 def program(stores: Stores, stop_at: int, *ids: str) -> Program:
@@ -120,3 +112,23 @@ def test_every_message_delivered_twice_to_programs_that_are_killed_is_applied_on
         assert kills > 1
         assert_applied_once(stores, message_ids)
     report(f"repeated turns, {name}: {MESSAGES} turns, {kills} kills: each applied once")
+
+
+@pytest.mark.parametrize("again", [["m1", "m2"], ["m4", "m5"]], ids=["the same", "others"])
+def test_a_turn_that_was_taken_back_is_made_anew(again: list[str], tmp_path: Path) -> None:
+    with at("sqlite", tmp_path) as stores:
+        run(stores, 0, "m0")
+        with (
+            MessageStore.initialize(stores[0]) as store,
+            WorkingMemoryStore.initialize(stores[1]) as memory,
+        ):
+            newest_id = store.get_messages_by_conversation_id(CONVERSATION)[-1].id
+            snapshot = memory.get_or_create(CONVERSATION, "ada", "desk").to_dict()
+            run(stores, 0, "m1", "m2")
+
+            memory.get(CONVERSATION)
+            store.rewind_conversation(CONVERSATION, after=newest_id)
+            memory.restore(CONVERSATION, WorkingMemory.from_dict(snapshot))
+        run(stores, 0, *again)
+
+        assert_applied_once(stores, ["m0", *again])

@@ -17,7 +17,8 @@ import uvloop
 from jazzmine.core import MessageStore
 from tests.behaviour.samples import conversation
 from tests.faults import test_cancelled
-from tests.faults.test_cancelled import STORES, cancel_at_random, config_of, is_whole, opened
+from tests.faults.networks import config_of
+from tests.faults.test_cancelled import STORES, cancel_at_random, is_whole, opened
 
 pytestmark = test_cancelled.pytestmark
 

@@ -1,4 +1,4 @@
-"""A store is shared by sixteen threads, or opened before its processes are forked."""
+"""Stores are opened before their processes are forked."""
 
 from __future__ import annotations
 
@@ -6,14 +6,9 @@ import asyncio
 import multiprocessing
 import os
 import threading
-import time
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 
@@ -24,34 +19,14 @@ from jazzmine.sync import Stores, open_stores
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemory, WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
+from tests.faults.networks import config_of
 from tests.faults.sizes import report, size
-from tests.servers import mongodb, postgres, redis
 
-THREADS = 16
 WORKERS = 4
 CALLS = size(10, 200)
-Config = dict[str, object]
 
 MESSAGE_STORES = ["json", "sqlite", "postgres", "mongodb"]
 MEMORIES = ["memory", "redis", "sqlite", "postgres"]
-
-
-@contextmanager
-def config_of(name: str, folder: Path) -> Iterator[Config]:
-    with ExitStack() as stack:
-        if name == "json":
-            yield {"path": str(folder / "messages.json"), "fsync": False}
-        elif name == "sqlite":
-            yield {"storage": "sqlite", "path": str(folder / "messages.db")}
-        elif name == "postgres":
-            schema = stack.enter_context(postgres.empty_schema())
-            yield {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
-        elif name == "mongodb":
-            yield stack.enter_context(mongodb.database())
-        elif name == "redis":
-            yield {"storage": "redis", "url": stack.enter_context(redis.database())}
-        else:
-            yield {"storage": "memory"}
 
 
 def update_many(store: Any) -> None:
@@ -188,25 +163,3 @@ def test_a_store_that_uses_its_connections_after_a_fork_is_detected(
         pytest.raises((AssertionError, StoreUnavailableError)),
     ):
         work_in_a_pool(store)
-
-
-def requests(port: int) -> Counter[bytes]:
-    """Make concurrent requests, and return how many each process answered."""
-
-    def get(number: int) -> bytes:
-        until = time.monotonic() + 30
-        while True:
-            try:
-                with urlopen(f"http://127.0.0.1:{port}/{number}", timeout=30) as reply:
-                    return bytes(reply.read())
-            except ConnectionRefusedError:
-                pass
-            except OSError as error:
-                if not isinstance(getattr(error, "reason", None), ConnectionRefusedError):
-                    raise
-            assert time.monotonic() < until, "gunicorn does not answer"
-            time.sleep(0.1)
-
-    get(0)
-    with ThreadPoolExecutor(WORKERS * 2) as threads:
-        return Counter(threads.map(get, range(WORKERS * CALLS)))

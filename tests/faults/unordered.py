@@ -6,8 +6,8 @@ import time
 
 from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._sync.working_memory.backend import Again, Locked, Save, Stored, Written
-from jazzmine._sync.working_memory.calls import Call
 from jazzmine._sync.working_memory.memory import MemoryBackend
+from jazzmine._sync.working_memory.updates import Block
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
 from jazzmine.sync.working_memory import WorkingMemoryStore
@@ -22,10 +22,10 @@ class WritesOverAnything(MemoryBackend):
         return super().write(save._replace(read_mark=stored.mark), again, deadline)
 
 
-class NoLocks(KeyedLocks[Call]):
+class NoLocks(KeyedLocks[Deadline | Block]):
     """Locks nothing."""
 
-    def acquire(self, key: str, owner: Call, timeout: float) -> bool:
+    def acquire(self, key: str, owner: Deadline | Block, timeout: float) -> bool:
         return True
 
 

@@ -277,7 +277,7 @@ def _empty(connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> bool
         if connection.execute("SELECT to_regclass(%s)", tables[:1]).fetchone() != (None,):
             for table in tables:
                 connection.execute(f"DELETE FROM {table}".encode())
-    # An index of words would be the next store's, too.
+    # A search index would be the next store's, too.
     return connection.execute("SELECT to_regclass('message_words')").fetchone() == (None,)
 
 

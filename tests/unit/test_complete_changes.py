@@ -124,7 +124,7 @@ def test_a_method_is_in_the_lists_of_calls() -> None:
 
 # It reaches no back end.
 WITHOUT_A_CALL = {"scoped"}
-# It needs an index of words, and has a model of its own.
+# It needs a search index, and has a model of its own.
 SEARCH = "search_messages"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import Message, MessageRole
+from jazzmine import MemoryItem, Message, MessageRole, TraceFilter
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 
 
@@ -73,9 +73,36 @@ def test_seconds_in_place_of_ms_are_logged_once(caplog: pytest.LogCaptureFixture
     assert texts == ["Note.timestamp is before 1990: it is in ms since 1970, not in seconds"]
 
 
-def test_the_unit_of_a_moment_is_named() -> None:
+def test_seconds_are_logged_wherever_a_program_gives_a_time() -> None:
+    program = (
+        "from jazzmine.sync import MemoryItem, MessageStore, TraceFilter\n"
+        "seconds = 1_764_000_000\n"
+        "with MessageStore.initialize({'storage': 'memory', 'search': True}) as store:\n"
+        "    store.prune_conversations(before=seconds)\n"
+        "    store.search_messages('tea', since=seconds, until=seconds * 1000)\n"
+        "TraceFilter(started_from=seconds, started_until=None)\n"
+        "MemoryItem(namespace=('notes',), key='tea', value={}, expires_at=seconds)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert [line.partition(" is before 1990")[0] for line in ran.stderr.splitlines()] == [
+        "the argument before",
+        "the argument since",
+        "TraceFilter.started_from",
+        "MemoryItem.expires_at",
+    ]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda moment: said(timestamp=moment),
+        lambda moment: TraceFilter(started_from=moment),
+        lambda moment: MemoryItem(namespace=("a",), key="k", value={}, expires_at=moment),
+    ],
+)
+def test_the_unit_of_a_moment_is_named(make: Any) -> None:
     with pytest.raises(ValidationError, match="ms since 1970, UTC"):
-        said(timestamp=datetime.now(UTC))
+        make(datetime.now(UTC))
 
 
 def test_the_log_says_what_is_taken_where_nothing_was_named(

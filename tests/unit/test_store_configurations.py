@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jazzmine import ConfigurationError, InvalidAddressError, core, sync
 from jazzmine.config import (
+    BackendConfig,
     JSONStoreConfig,
+    MemoryMessagesConfig,
     MemoryStoreConfig,
+    MongoDBConfig,
+    PostgresMemoryConfig,
+    RedisConfig,
+    SQLiteMemoryConfig,
     message_store_config,
     working_memory_config,
 )
@@ -54,6 +62,8 @@ def test_a_class_that_is_called_with_an_address_names_initialize(
             {"storage": "mongodb", "path": "a"},
             "unknown key 'path' for storage 'mongodb'; it is one of 'json' and 'sqlite'$",
         ),
+        ({"path": "agent.DB"}, "means storage 'sqlite', and the default is 'json'"),
+        ({"path": Path("agent.db")}, "means storage 'sqlite', and the default is 'json'"),
         ({"path": 1}, "path must be a string, not int"),
         ({"path": ""}, "path must not be empty"),
         ({"path": b"a.json"}, "path must be a string, not bytes"),
@@ -119,6 +129,29 @@ def test_a_url_of_no_known_storage_is_refused_without_repeating_it(url: str, tex
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "valid",
+    [
+        JSONStoreConfig(),
+        MemoryMessagesConfig(),
+        MongoDBConfig(uri="mongodb://h"),
+        PostgresMemoryConfig(dsn="postgresql://h"),
+        RedisConfig(url="redis://h"),
+        SQLiteMemoryConfig(),
+    ],
+    ids=lambda config: type(config).__name__,
+)
+def test_each_option_has_a_check(valid: BackendConfig) -> None:
+    for option in fields(valid):
+        if option.name != "pool":  # the driver's, which looks at it when it is opened
+            with pytest.raises((ConfigurationError, TypeError), match=option.name):
+                type(valid)(**{**_options(valid), option.name: object()})
+
+
+def _options(config: BackendConfig) -> dict[str, Any]:
+    return {option.name: getattr(config, option.name) for option in fields(config)}
+
+
 def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_ignored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -132,7 +165,7 @@ def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_i
     assert working_memory_config(None) == MemoryStoreConfig()
 
 
-@pytest.mark.parametrize("space", ["\n", " ", "\t\r\n"])
+@pytest.mark.parametrize("space", ["\n", " ", "\t\r\n", "\ufeff"])
 @pytest.mark.parametrize(
     ("address", "name", "expected"),
     [
@@ -141,6 +174,8 @@ def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_i
         ({"storage": "json", "path": "/x/agent.json"}, "path", "/x/agent.json"),
         ({"storage": "postgres", "dsn": "postgresql://h/d"}, "dsn", "postgresql://h/d"),
         ("mongodb://h/d", "uri", "mongodb://h/d"),
+        ({"storage": "postgres", "dsn": "postgresql://h/d", "schema": "chat"}, "schema", "chat"),
+        ({"storage": "mongodb", "uri": "mongodb://h", "db": "agents"}, "db", "agents"),
     ],
 )
 def test_white_space_round_an_address_is_taken_off(

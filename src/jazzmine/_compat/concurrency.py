@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -92,7 +92,10 @@ class AsyncEvent:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self.set = self._event.set
+
+    def set(self) -> None:
+        """Wake the waiting tasks; setting it again does nothing."""
+        self._event.set()
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Wait for the event; return False if it was not set within `timeout` s."""
@@ -110,17 +113,10 @@ class AsyncThreadEvent(AsyncEvent):
         super().__init__()
         self._loop = asyncio.get_running_loop()
 
-    @staticmethod
-    def set_all(events: Sequence[AsyncThreadEvent]) -> None:
-        """Set events of one loop, from any thread; a closed loop is left alone."""
-        if events:
-            with suppress(RuntimeError):
-                events[0]._loop.call_soon_threadsafe(_set_all, events)
-
-
-def _set_all(events: Iterable[AsyncEvent]) -> None:
-    for event in events:
-        event.set()
+    def set(self) -> None:
+        """Wake the waiting tasks, from any thread; a closed loop is left alone."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._event.set)
 
 
 class AsyncTask:
@@ -291,16 +287,8 @@ class SyncEvent:
         return True
 
 
-class SyncThreadEvent(SyncEvent):
-    """An event that another thread sets."""
-
-    __slots__ = ()
-
-    @staticmethod
-    def set_all(events: Iterable[SyncThreadEvent]) -> None:
-        """Set events, in any thread."""
-        for event in events:
-            event.set()
+# Any thread may set it.
+SyncThreadEvent = SyncEvent
 
 
 class SyncTask(threading.Thread):

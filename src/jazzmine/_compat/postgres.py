@@ -1,16 +1,17 @@
-"""psycopg's two pools, which do not keep a program from its end."""
+"""psycopg's two pools, which keep no program from its end and no task from its cancellation."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-__all__ = ["AsyncDriverPool", "SyncDriverPool"]
+__all__ = ["AsyncDriverPool", "SyncDriverPool", "async_getconn_of", "sync_getconn_of"]
 
 C = TypeVar("C", bound=Connection[Any])
 
@@ -51,3 +52,27 @@ class SyncDriverPool(ConnectionPool[C]):
         # psycopg waits here for threads that may be connecting, or are gone with the program.
         if os.getpid() == self._pid and not self.closed and not sys.is_finalizing():
             self._signal_stop_worker()
+
+
+def async_getconn_of(pool: Any) -> Callable[[float], Any]:
+    """Return the method `getconn` of a pool, which ends with every cancellation.
+
+    The pool waits in `asyncio.wait_for`, which in Python 3.11 loses a cancellation that comes while
+    a connection is handed over: a task that was cancelled would go on.
+    """
+
+    async def getconn(timeout: float) -> Any:
+        task = asyncio.current_task()
+        requests = 0 if task is None else task.cancelling()
+        connection = await pool.getconn(timeout)
+        if task is not None and task.cancelling() > requests:
+            await pool.putconn(connection)
+            raise asyncio.CancelledError
+        return connection
+
+    return getconn
+
+
+def sync_getconn_of(pool: Any) -> Callable[[float], Any]:
+    """Return the method `getconn` of a pool."""
+    return pool.getconn  # type: ignore[no-any-return]

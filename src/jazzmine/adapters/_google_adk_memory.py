@@ -34,7 +34,7 @@ class JazzmineMemoryService(BaseMemoryService):
     added.
 
     Args:
-        store: an open message store with an index of words (the option `search`); with a sync
+        store: an open message store with a search index (the option `search`); with a sync
             one, calls run in worker threads.
         limit: how many memories a search returns at most.
 
@@ -51,7 +51,7 @@ class JazzmineMemoryService(BaseMemoryService):
         """Return what the user and agents of the app have said with a query's words, best first.
 
         Raises:
-            ConfigurationError: the store has no index of words.
+            ConfigurationError: the store has no search index.
         """
         memories: list[MemoryEntry] = []
         limit = self._limit

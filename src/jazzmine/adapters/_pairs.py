@@ -1,4 +1,4 @@
-"""Which items of a history stand together: a model refuses one half of a pair without the other."""
+"""Which items of a history belong together: a model refuses half of a pair without the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in the messages of Pydantic AI's conversations: entries, and the newest record."""
+"""The contents of the messages of Pydantic AI's conversations: entries, and the newest record."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _RECORDS = TypeAdapter(ConversationRecord)
 
 
 class _Entry(NamedTuple):
-    """An entry as it stands in a message: the id under which others name it as their parent."""
+    """An entry as it is in a message: the id under which others name it as their parent."""
 
     key: str
     parent: str | None

@@ -51,7 +51,7 @@ _TOOL_FAILED = re.compile(r"An error occurred while running the tool|Tool '.*' t
 # Among how many of the newest items the call is looked for that a person has rejected.
 _ASKED_BEFORE = 50
 
-# What stands in place of the output of a call that a person, or a guardrail, did not let run.
+# The text in place of the output of a call that a person, or a guardrail, did not let run.
 _NOT_RUN = "the call was not run"
 
 # The run that the code of a task belongs to.

@@ -54,7 +54,7 @@ class JazzmineConversationStore(ConversationStore):
     """Conversations of Pydantic AI, each of which is a conversation of a message store.
 
     Implements `pydantic_ai.conversation_store.ConversationStore`. An entry is a message of the same
-    id; the record stands in the newest message, and changes in the same step. A fork begins with
+    id; the record is in the newest message, and changes in the same step. A fork begins with
     copies of its source's entries, and needs the source no more. A message that was deleted or
     flagged is in no history. It keeps nothing in memory, so any number of processes may use one
     conversation at once.

@@ -28,6 +28,8 @@ def require_folder(path: str) -> None:
         os.stat(folder)
     except FileNotFoundError as error:
         text = "there is no such folder, and a store makes none"
+        if "~" in folder:
+            text += "; ~ is not expanded, as os.path.expanduser does"
         raise FileNotFoundError(error.errno, text, folder) from None
 
 

@@ -74,7 +74,7 @@ def copy(
     ):
         try:
             with counting() as counter:
-                there, ours, theirs = _copy(place(from_store), place(to_store), merge, counter)
+                present, ours, theirs = _copy(place(from_store), place(to_store), merge, counter)
         except KeyboardInterrupt:
             say("interrupted; the same command goes on where this one stopped")
             raise
@@ -82,20 +82,20 @@ def copy(
             pair = str(digest), str(theirs[each])
             equal = "equal" if pair[0] == pair[1] else "DIFFERENT"
             write(f"{each:<14}FROM {pair[0]}   TO {pair[1]}   {equal}")
-        if any(there.values()):
-            say(f"already there: {names(there)}")
+        if any(present.values()):
+            say(f"already there: {names(present)}")
         if different := [each for each in ours if str(ours[each]) != str(theirs[each])]:
             raise Refused(f"the copy differs in its {', '.join(different)}")
         write("verified: counts, contents and order are equal")
 
 
 def _copy(source: Place, target: Place, merge: bool, counter: Counter) -> _Copied:
-    there = dict.fromkeys(source.kinds, 0) if merge else _compared(source, target, counter)
+    present = dict.fromkeys(source.kinds, 0) if merge else _compared(source, target, counter)
     ours, theirs = ({each: Digest() for each in source.kinds} for _ in range(2))
     try:
         with Writer([target]) as writer:
             for kind, records in counter.through("copying", source.stream()):
-                new = records[max(0, there[kind] - ours[kind].count) :]
+                new = records[max(0, present[kind] - ours[kind].count) :]
                 writer.write(kind, new, ours[kind].add(records))
     except IntegrityError as error:
         raise Refused(
@@ -105,7 +105,7 @@ def _copy(source: Place, target: Place, merge: bool, counter: Counter) -> _Copie
     stream = _same(source, target) if merge else target.stream()
     for kind, records in counter.through("verifying", stream):
         theirs[kind].add(records)
-    return there, ours, theirs
+    return present, ours, theirs
 
 
 def _same(source: Place, target: Place) -> Iterator[Batch]:
@@ -114,17 +114,17 @@ def _same(source: Place, target: Place) -> Iterator[Batch]:
 
 def _compared(source: Place, target: Place, counter: Counter) -> dict[Sort, int]:
     """Return how many records the target holds; `Refused` if they are not the source's first."""
-    there: dict[Sort, int] = dict.fromkeys(source.kinds, 0)
-    wanted = ((kind, record) for kind, records in source.batches() for record in records)
+    present: dict[Sort, int] = dict.fromkeys(source.kinds, 0)
+    expected = ((kind, record) for kind, records in source.batches() for record in records)
     for kind, records in counter.through("comparing", target.stream()):
         for record in records:
             # Of the source's kinds before this one the target may lack the end.
-            first = next((pair for pair in wanted if pair[0] == kind), None)
+            first = next((pair for pair in expected if pair[0] == kind), None)
             if first is None or canonical(first[1]) != canonical(record):
                 raise Refused(
                     "TO is not empty, and not the beginning of a copy of FROM: of its"
                     f" {kind}, {name_of(record)} is another one, or differs. Nothing was copied."
                     " --merge adds to what it holds, and replaces records with the same id"
                 )
-        there[kind] += len(records)
-    return there
+        present[kind] += len(records)
+    return present

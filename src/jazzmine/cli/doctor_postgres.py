@@ -126,10 +126,10 @@ def _check_functions(
 ) -> Iterator[Finding]:
     """Yield whether functions are missing, or name a schema that was renamed since."""
     names = function_names(component)
-    there = dict(
+    present = dict(
         connection.run(bind(STORED_FUNCTIONS, schema), {"schema": schema, "functions": names})
     )
-    wrong = [name for name in names if not there.get(name)]
+    wrong = [name for name in names if not present.get(name)]
     if wrong:
         yield failed(
             f"functions of schema {schema!r} are missing, or were made for another schema:"
@@ -142,10 +142,10 @@ def _check_functions(
 
 def _check_rights(schema: str, connection: Connection, component: Component) -> Iterator[Finding]:
     """Yield the rights that the role lacks, and the tables that are not there."""
-    wanted = dict(component.rights)
+    required = dict(component.rights)
     if search_language(connection, schema, component) is not None:
-        wanted["message_words"] = wanted["messages"]
-    pairs = [(table, right) for table, rights in wanted.items() for right in rights]
+        required["message_words"] = required["messages"]
+    pairs = [(table, right) for table, rights in required.items() for right in rights]
     tables, rights = map(list, zip(*pairs, strict=True))
     functions = function_names(component)
     missing = _rows(

@@ -58,8 +58,8 @@ def inspect(
         memory.require_current()
     if host not in _LOOPBACK:
         say(
-            "Whoever can read the traffic to this address can read all that is stored. From another"
-            " machine, `ssh -L` to the loopback address is safer."
+            "Anyone who can read the traffic to this address can read all that is stored. From"
+            " another machine, `ssh -L` to the loopback address is safer."
         )
 
     def ready(address: str) -> None:
@@ -67,7 +67,7 @@ def inspect(
         if browse:
             webbrowser.open(address)
 
-    known = [*(names or ()), *([socket.gethostname()] if host in _ALL_ADDRESSES else ())]
+    host_names = [*(names or ()), *([socket.gethostname()] if host in _ALL_ADDRESSES else ())]
     with errors_of(f"{host}:{port}"):  # the port is in use, or the address is another machine's
         listening = listen(host, port)
     with listening:
@@ -77,7 +77,7 @@ def inspect(
                 None if memory is None else memory.config,
                 listening=listening,
                 host=host,
-                names=[name.lower() for name in known],
+                names=[name.lower() for name in host_names],
                 ready=ready,
             )
         )

@@ -34,8 +34,8 @@ def list_items(
     prefix = tuple(namespace.split("/")) if namespace else ()
     with require(stores.items, ITEMS).open() as store:
         if words:
-            found = store.search_items(" ".join(words), prefix=prefix, user_id=user, limit=limit)
-            items = [each.item for each in found]
+            matches = store.search_items(" ".join(words), prefix=prefix, user_id=user, limit=limit)
+            items = [each.item for each in matches]
         else:
             items = store.list_items(prefix, user_id=user, limit=limit)
     if as_json:

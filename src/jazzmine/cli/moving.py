@@ -83,12 +83,12 @@ def export(
                 _write_lines(output, (batch for each in places for batch in _stream(each, user)))
             return
         with stores.messages.open() as opened:
-            found = conversation_of(opened, conversation)
+            stored = conversation_of(opened, conversation)
             if html is None:
-                _write_lines(output, _of_conversations(opened, [found]))
+                _write_lines(output, _of_conversations(opened, [stored]))
                 return
-            title = line(found.title) or "Conversation"
-            page = as_page(title, lambda: show_whole(opened, found, traces=True))
+            title = line(stored.title) or "Conversation"
+            page = as_page(title, lambda: show_whole(opened, stored, traces=True))
             with _written(html) as write:
                 write(page)
 
@@ -280,6 +280,11 @@ def _opened(file: str) -> IO[bytes]:
 def _read_line(number: int, text: bytes) -> tuple[str, Any]:
     try:
         value = json.loads(text)
+    except UnicodeDecodeError:
+        raise Refused(
+            f"line {number} is not UTF-8, which `export` writes; a shell's `>` may have converted"
+            " it, `export -o FILE` is never converted"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise Refused(f"line {number} is not JSON: {error}") from None
     if isinstance(value, dict) and len(value) == 1:

@@ -28,10 +28,12 @@ from rich.text import Text
 from jazzmine.records.unreadable import reasons_of
 
 # Controls, the marks that change the direction of text or hide it, and halves of surrogates.
+# Joiners stay between characters beyond ASCII: emoji, Persian and the scripts of India need them.
+_NEIGHBOUR = "[^\x00-\x9f\u200b-\u200f]"
 _OBEYED = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+    f"|(?<!{_NEIGHBOUR})[\u200c\u200d]|[\u200c\u200d](?!{_NEIGHBOUR})"
 )
-_OBEYED_IN_JSON = re.compile(_OBEYED.pattern.replace("\\x00-\\x1f", ""))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # In a table that is too wide, a text keeps so many cells.
 _SHORT = 10
@@ -115,9 +117,9 @@ def paged() -> Iterator[None]:
         yield
         return
     # As git does: end at once if all fits, keep colours, leave the text on the screen.
-    given = {"LESS": "FRX", **os.environ}
+    variables = {"LESS": "FRX", **os.environ}
     with subprocess.Popen(
-        pager, shell=True, stdin=subprocess.PIPE, encoding="utf-8", errors="replace", env=given
+        pager, shell=True, stdin=subprocess.PIPE, encoding="utf-8", errors="replace", env=variables
     ) as program:
         _pages.append(_console(file=program.stdin, width=screen.width, force_terminal=True))
         try:
@@ -207,7 +209,7 @@ def print_json(value: Any) -> None:
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
     text = json.dumps(value, ensure_ascii=not is_unicode, separators=(",", ":"))
     with errors_of("standard output"):
-        sys.stdout.write(_OBEYED_IN_JSON.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text) + "\n")
+        sys.stdout.write(_OBEYED.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text) + "\n")
 
 
 def print_table(

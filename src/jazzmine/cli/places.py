@@ -127,13 +127,13 @@ class Items(Place):
         if self._ours is None:
             self._ours = (item for _, items in self.batches() for item in items)
             self._next = next(self._ours, None)
-        found = []
+        matches = []
         for path in map(_path, records):
             while self._next is not None and _path(self._next) < path:
                 self._next = next(self._ours, None)
             if self._next is not None and _path(self._next) == path:
-                found.append(self._next)
-        return found
+                matches.append(self._next)
+        return matches
 
     def store(self, kind: Sort, records: Sequence[Any]) -> None:
         """Store items, in place of those with their names."""

@@ -99,7 +99,7 @@ class Program(TyperGroup):
     """The commands."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options that stand before a command."""
+        """Return the options before a command."""
         return _without_types(super().get_params(ctx))
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
@@ -124,7 +124,7 @@ app: typer.Typer = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# Parameters of commands that stand for several options: these, and what is made of them.
+# Parameters of commands that are several options: by their type, these and what is made of them.
 _COMPOSED: dict[Any, tuple[dict[str, Any], Callable[..., Any]]] = {
     Stores: (STORE_OPTIONS, Stores),
     TraceFilter: (FILTER_OPTIONS, trace_filter),
@@ -136,8 +136,8 @@ def command(name: str) -> Callable[[Function], Function]:
 
     def add(function: Function) -> Function:
         signature = inspect.signature(function, eval_str=True)
-        given = signature.parameters.values()
-        made_of = {each.name: _COMPOSED[each.annotation] for each in given if _is_composed(each)}
+        declared = signature.parameters.values()
+        made_of = {each.name: _COMPOSED[each.annotation] for each in declared if _is_composed(each)}
 
         @functools.wraps(function)
         def run(context: typer.Context, **values: Any) -> None:
@@ -146,13 +146,13 @@ def command(name: str) -> Callable[[Function], Function]:
                 values[parameter] = made.or_else(context.obj) if isinstance(made, Stores) else made
             function(**values)
 
-        place = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter("context", place, annotation=typer.Context)]
-        parameters += [each for each in given if not _is_composed(each)]
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter("context", kind, annotation=typer.Context)]
+        parameters += [each for each in declared if not _is_composed(each)]
         for options, _ in made_of.values():
             for option, annotation in options.items():
                 parameters.append(
-                    inspect.Parameter(option, place, default=None, annotation=annotation)
+                    inspect.Parameter(option, kind, default=None, annotation=annotation)
                 )
         vars(run)["__signature__"] = signature.replace(parameters=parameters)
         app.command(name, cls=Command)(run)

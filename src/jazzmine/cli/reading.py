@@ -128,9 +128,9 @@ def show(
     Examples: `jazzmine show 6f1c… --last 20 --traces`, `jazzmine show 6f1c… --follow`
     """
     with stores.messages.open() as opened:
-        found = conversation_of(opened, conversation)
+        stored = conversation_of(opened, conversation)
         with nullcontext() if follow or as_json else paged():
-            show_whole(opened, found, last, traces, follow, full, as_json)
+            show_whole(opened, stored, last, traces, follow, full, as_json)
 
 
 def show_whole(
@@ -255,9 +255,9 @@ def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
     """Return an object without what is empty in it, and in the objects that it holds."""
     shown: dict[str, Any] = {}
     for name, inner in value.items():
-        kept = _without_empty(inner) if isinstance(inner, dict) else inner
-        if kept not in (None, "", [], {}):
-            shown[name] = kept
+        content = _without_empty(inner) if isinstance(inner, dict) else inner
+        if content not in (None, "", [], {}):
+            shown[name] = content
     return shown
 
 

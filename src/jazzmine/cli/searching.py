@@ -84,10 +84,10 @@ def _show(match: FoundMessage) -> None:
     head.append(f"  in {line(message.conversation_id)} of {line(message.user_id)}", style="dim")
     write("")
     write(head)
-    found = Text()
-    for text, is_word in excerpt(message.original_content, match.spans):
-        found.append(block(text), style="bold yellow" if is_word else "")
-    write(found)
+    text = Text()
+    for part, is_word in excerpt(message.original_content, match.spans):
+        text.append(block(part), style="bold yellow" if is_word else "")
+    write(text)
 
 
 @command("index")
@@ -99,7 +99,7 @@ def index(
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Remove the index.")] = False,
 ) -> None:
-    """Add the index of words to a store, which `search` needs, or go on with it.
+    """Add the search index to a store, which `search` needs, or go on with it.
 
     It works beside live traffic, and may be interrupted and repeated. Programs of an older version
     refuse a store that has the index.
@@ -111,16 +111,16 @@ def index(
     with stores.messages.open() as opened:
         if off:
             make_search(opened, None)
-            write("removed the index of words")
+            write("removed the search index")
             return
         state = search_state(opened)
         stored = "" if state is None else state.language
-        wanted = stored if language is None else language.replace("none", "")
-        analyser_for(wanted)  # is there such a language?
-        make_search(opened, wanted)
+        chosen = stored if language is None else language.replace("none", "")
+        analyser_for(chosen)  # is there such a language?
+        make_search(opened, chosen)
         indexed = _fill(opened)
-    stems = f"with the stems of {wanted}" if wanted else "without stems"
-    write(f"the index of words is complete, {stems}; added {counted(indexed, 'messages')}")
+    stems = f"with the stems of {chosen}" if chosen else "without stems"
+    write(f"the search index is complete, {stems}; added {counted(indexed, 'messages')}")
 
 
 def _fill(store: MessageStore) -> int:
@@ -136,16 +136,16 @@ def _fill(store: MessageStore) -> int:
 
 
 def check_search(store: MessageStore) -> Iterator[Finding]:
-    """Yield what is found about the index of words of a store."""
+    """Yield what is found about the search index of a store."""
     state = search_state(store)
     if state is None:
         return
     language = f" with the stems of {state.language}" if state.language else ""
     if not state.is_complete:
-        yield warning(f"the index of words{language} is not complete", "jazzmine index")
+        yield warning(f"the search index{language} is not complete", "jazzmine index")
     elif unindexed := count_unindexed(store):
         yield warning(
-            f"the index of words{language} differs from what is stored, by"
+            f"the search index{language} differs from what is stored, by"
             f" {counted(unindexed, 'messages')}",
             "jazzmine index",
         )

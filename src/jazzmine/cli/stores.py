@@ -143,8 +143,8 @@ class Stores:
 
 
 def _shared(kind: Kind[AnyStore], url: str | None) -> Named[AnyStore] | None:
-    given = url or os.environ.get(kind.variable)
-    return None if not given or given.startswith("memory:") else Named(kind, given)
+    address = url or os.environ.get(kind.variable)
+    return None if not address or address.startswith("memory:") else Named(kind, address)
 
 
 def require(named: Named[AnyStore] | None, kind: Kind[AnyStore]) -> Named[AnyStore]:

@@ -138,11 +138,13 @@ def _recent_traces(store: MessageStore, where: TraceFilter) -> list[TurnTrace]:
     recent = where.model_copy(update={"started_from": max(since, where.started_from or since)})
     shortest = _RECENT // 2
     long = where.model_copy(update={"min_latency_ms": max(shortest, where.min_latency_ms or 0)})
-    found = [
+    traces = [
         *store.find_turn_traces(recent, limit=_AT_ONCE),
         *store.find_turn_traces(long, limit=_AT_ONCE),
     ]
-    return sorted({trace.id: trace for trace in found}.values(), key=lambda one: one.ended_at_ms)
+    return sorted(
+        {trace.id: trace for trace in traces}.values(), key=lambda trace: trace.ended_at_ms
+    )
 
 
 def _added_traces(
@@ -171,7 +173,7 @@ def usage(
 ) -> None:
     """Sum up what turns took: tokens, costs, latencies, energy; most tokens first.
 
-    Days are those of UTC. `≥` stands before a sum that some calls of models did not report, or have
+    Days are those of UTC. `≥` precedes a sum that some calls of models did not report, or have
     no price for, and `–` for one that none reported. Copies that a fork made, and answers that were
     deleted or generated anew, are not counted.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from string import whitespace
 from typing import Any, ClassVar
 
 from jazzmine.closest import hint
@@ -18,7 +20,10 @@ __all__ = [
     "require_search",
     "require_seconds",
     "require_text",
+    "trimmed",
 ]
+
+_AROUND = f"{whitespace}\u00a0\u200b\ufeff"
 
 
 # The options that are the address itself, or must not be in one: addresses are logged.
@@ -29,8 +34,8 @@ _ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db", "encryption", "pool"}
 class BackendConfig:
     """The options of one back end; its fields are the accepted keys besides `storage`.
 
-    A field of type `str` must not be empty, one of type `float` is a number of seconds. A subclass
-    checks other conditions in its `__post_init__`.
+    An option of one name has one check, for all back ends, or is checked in `__post_init__` of its
+    class.
 
     Args:
         encryption: the keys of encrypted values, a `Keyring` or `ID:BASE64[,ID:BASE64…]`; None
@@ -48,19 +53,12 @@ class BackendConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encryption", keyring_of(self.encryption))
-        for name in ("path", "dsn", "uri", "url"):
+        for name in ("path", "dsn", "uri", "url", "db", "schema"):
             if isinstance(address := getattr(self, name, None), str):
-                # As a line of a file or of a command's output may have it.
-                object.__setattr__(self, name, address.strip())
-        checks = {
-            "str": require_text,
-            "bool": require_bool,
-            "float": require_seconds,
-            "bool | str": require_search,
-        }
+                object.__setattr__(self, name, trimmed(address))
         for option in fields(self):
-            if option.type in checks:
-                checks[str(option.type)](option.name, getattr(self, option.name))
+            if option.name in _CHECKS:
+                _CHECKS[option.name](option.name, getattr(self, option.name))
 
     @property
     def search_language(self) -> str | None:
@@ -165,9 +163,35 @@ def require_number(key: str, value: object, least: int) -> None:
         raise ConfigurationError(f"{key} must be {least} or more, not {value}")
 
 
+def trimmed(text: str) -> str:
+    """Return an address or a name without the white space around it, or a byte order mark.
+
+    A line of a file or of a command's output may have them, and they would name another store.
+    """
+    return text.strip(_AROUND)
+
+
 def require_seconds(key: str, value: object) -> None:
     """Raise unless the value is a positive, finite number (of seconds)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigurationError(f"{key} must be a number of seconds, not {type(value).__name__}")
     if not 0 < value < float("inf"):
         raise ConfigurationError(f"{key} must be more than 0 s, not {value}")
+
+
+_CHECKS: dict[str, Callable[[str, object], None]] = {
+    "db": require_text,
+    "dsn": require_text,
+    "encryption_accepts_plain": require_bool,
+    "fsync": require_bool,
+    "lease_seconds": require_seconds,
+    "lock_timeout": require_seconds,
+    "migration_timeout": require_seconds,
+    "prepare": require_bool,
+    "search": require_search,
+    "strict": require_bool,
+    "timeout": require_seconds,
+    "ttl_seconds": require_seconds,
+    "uri": require_text,
+    "url": require_text,
+}

@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from jazzmine.closest import hint
-from jazzmine.config.base import BackendConfig
+from jazzmine.config.base import BackendConfig, trimmed
 from jazzmine.config.message_stores import (
     JSONStoreConfig,
     MemoryMessagesConfig,
@@ -120,7 +120,7 @@ def _read(config: Address, kinds: tuple[type[BackendConfig], ...], variable: str
     if config is None:
         return _read_environment(variable, kinds)
     if isinstance(config, str):
-        return _read_url(config.strip(), kinds)
+        return _read_url(trimmed(config), kinds)
     if isinstance(config, Mapping):
         return _read_mapping(config, kinds)
     if isinstance(config, os.PathLike):
@@ -132,7 +132,7 @@ def _read(config: Address, kinds: tuple[type[BackendConfig], ...], variable: str
 
 def _read_environment(variable: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
     """Read the URL in an environment variable, or the default; an error names the variable."""
-    url = os.environ.get(variable, "").strip()
+    url = trimmed(os.environ.get(variable, ""))
     if not url:
         default = _read_mapping({}, kinds)
         # What is in memory is lost, and no other process has it.
@@ -213,5 +213,20 @@ def _read_mapping(
     for option in known:
         if option.default is MISSING and option.name not in options:
             raise ConfigurationError(f"storage {kind.storage!r} needs the key {option.name!r}")
+    if "storage" not in config:
+        _require_own_suffix(options.get("path"), kind, kinds)
     checked: dict[str, Any] = options
     return kind(**checked)
+
+
+def _require_own_suffix(
+    path: object, kind: type[BackendConfig], kinds: tuple[type[BackendConfig], ...]
+) -> None:
+    """Raise if the end of a path means another back end than the default, such as `agent.db`."""
+    name = os.fsdecode(path) if isinstance(path, str | os.PathLike) else ""
+    for other in kinds:
+        if other is not kind and other.suffixes and name.lower().endswith(other.suffixes):
+            raise ConfigurationError(
+                f"the end of the path means storage {other.storage!r}, and the default is"
+                f" {kind.storage!r}: give the key 'storage'"
+            )

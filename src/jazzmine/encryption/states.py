@@ -11,9 +11,9 @@ from jazzmine.records.working_memory import WorkingMemory
 __all__ = ["StateForm"]
 
 # Versions without encryption refuse this number, and leave the state as it is.
-_SEALED_FORMAT = 2
+_ENCRYPTED_FORMAT = 2
 
-_HEAD = b'{"format":%d,"%b":"' % (_SEALED_FORMAT, ENCRYPTED_KEY.encode())
+_HEAD = b'{"format":%d,"%b":"' % (_ENCRYPTED_FORMAT, ENCRYPTED_KEY.encode())
 _END = b'"}'
 
 
@@ -30,7 +30,7 @@ class StateForm:
     def __init__(self, keyring: Keyring | None, accepts_plain: bool = False) -> None:
         self.keyring = keyring
         #: The number of the format, which is kept beside the state.
-        self.format: int = FORMAT if keyring is None else _SEALED_FORMAT
+        self.format: int = FORMAT if keyring is None else _ENCRYPTED_FORMAT
         self._accepts_plain = accepts_plain
 
     def written(self, memory: WorkingMemory) -> bytes:

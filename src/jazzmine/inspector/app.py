@@ -138,14 +138,14 @@ async def serve(
     async with AsyncExitStack() as stack:
         store: MessageStore = new_message_store(messages)
         await stack.enter_async_context(await store.open())
-        known: WorkingMemoryStore | None = None
+        working_memory: WorkingMemoryStore | None = None
         if memory is not None:
-            known = new_working_memory(memory)
-            await stack.enter_async_context(await known.open())
+            working_memory = new_working_memory(memory)
+            await stack.enter_async_context(await working_memory.open())
         access = Access(listening.getsockname()[1])
         stores = Stores(
             store,
-            known,
+            working_memory,
             _NAMES.get(messages.storage, messages.storage),
             _NAMES.get(memory.storage, memory.storage) if memory else "",
         )

@@ -123,9 +123,9 @@ def columns(usages: Iterable[UsageSummary]) -> Columns:
     if count > MOST_DAYS:
         unit, used = "month", _months(days)
     else:
-        known = {each.label: each for each in days}
+        by_label = {each.label: each for each in days}
         labels = [str(first + timedelta(days=each)) for each in range(count)]
-        unit, used = "day", [known.get(label, _Used(label)) for label in labels]
+        unit, used = "day", [by_label.get(label, _Used(label)) for label in labels]
     most = max(max(each.tokens for each in used), 0)
     drawn = []
     for x, each in enumerate(used):

@@ -38,8 +38,7 @@ class TurnFilter:
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> TurnFilter:
         """Return the filter of an address."""
-        given = {name: parameters.get(name, "").strip() for name in cls.__dataclass_fields__}
-        return cls(**given)
+        return cls(**{name: parameters.get(name, "").strip() for name in cls.__dataclass_fields__})
 
     @property
     def parameters(self) -> dict[str, str]:

@@ -14,7 +14,7 @@ __all__ = ["markdown"]
 _ADDRESS = re.compile(r"(https?://|mailto:|#)", re.IGNORECASE)
 _PLAIN = {"paragraph_open", "paragraph_close", "inline", "text", "softbreak"}
 
-# The headings of a page: its own, and that of each message. Those of an answer stand below.
+# The headings of a page: its own, and that of each message. Those of an answer come below.
 _HEADINGS_ABOVE = 2
 
 _PARSER = MarkdownIt("commonmark", {"html": False, "breaks": True, "maxNesting": 20})

@@ -120,9 +120,9 @@ class Pages:
         """List conversations, the newest first."""
         fields = _fields(request, "id", "user", "agent")
         if fields["id"]:
-            place = await self._place_of(fields["id"])
-            if place is not None:
-                return RedirectResponse(place, 303)
+            path = await self._path_of(fields["id"])
+            if path is not None:
+                return RedirectResponse(path, 303)
         page: _Page = ([], None)
         if not fields["id"]:
             after = request.query_params.get("after") or None
@@ -161,7 +161,7 @@ class Pages:
         texts = (each.original_content for each in first if each.role is MessageRole.USER)
         return next(texts, "")
 
-    async def _place_of(self, some_id: str) -> str | None:
+    async def _path_of(self, some_id: str) -> str | None:
         if await self._store.get_conversation_by_id(some_id) is not None:
             return address("/conversation", id=some_id) + "#end"
         if await self._store.get_message_by_id(some_id) is not None:
@@ -338,7 +338,7 @@ class Pages:
 
 
 def _fields(request: Request, *names: str) -> dict[str, str]:
-    """Return what stands in the fields of a page's form."""
+    """Return the values of the fields of a page's form."""
     return {name: request.query_params.get(name, "").strip() for name in names}
 
 

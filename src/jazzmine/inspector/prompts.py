@@ -46,6 +46,5 @@ def _part(element: dict[str, Any]) -> Part:
 def _text_of(content: Any) -> str | None:
     """Return the text of a message; None if its content is no text."""
     blocks = content if isinstance(content, list) else [content]
-    given = [block.get("text") if isinstance(block, dict) else block for block in blocks]
-    texts = [text for text in given if isinstance(text, str)]
-    return "\n\n".join(texts) if texts and len(texts) == len(given) else None
+    texts: list[Any] = [block.get("text") if isinstance(block, dict) else block for block in blocks]
+    return "\n\n".join(texts) if texts and all(isinstance(text, str) for text in texts) else None

@@ -50,17 +50,17 @@ class Access:
         """Whether the request comes from a browser that has opened the address before."""
         return _equal(request.cookies.get(self._cookie_name, ""), self._cookie)
 
-    def is_token(self, given: str) -> bool:
+    def is_token(self, token: str) -> bool:
         """Whether this is the token."""
-        return _equal(given, self.token)
+        return _equal(token, self.token)
 
     def set_cookie(self, response: Response) -> None:
         """Give the browser the cookie, until it is closed."""
         response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")
 
 
-def _equal(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), expected.encode())
+def _equal(token: str, expected: str) -> bool:
+    return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), expected.encode())
 
 
 def guarded(
@@ -133,9 +133,9 @@ class _Guard:
             return PlainTextResponse("Read only", 405, {"Allow": "GET, HEAD"})
         if request.url.path.startswith(STATIC):
             return None
-        given = request.query_params.get("token")
-        if given is not None:
-            if self._access.is_token(given):
+        token = request.query_params.get("token")
+        if token is not None:
+            if self._access.is_token(token):
                 return self._enter(request)
         elif self._access.has_cookie(request):
             return None

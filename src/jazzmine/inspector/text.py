@@ -121,13 +121,13 @@ def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool
     begin = max(0, spans[0][0] - _BEFORE) if spans else 0
     end = min(len(text), begin + _SHOWN)
     pieces = [("…", False)] if begin else []
-    place = begin
+    position = begin
     for first, last in spans:
         if last > end:
             break
-        pieces += [(text[place:first], False), (text[first:last], True)]
-        place = last
-    pieces += [(text[place:end], False), ("…" if end < len(text) else "", False)]
+        pieces += [(text[position:first], False), (text[first:last], True)]
+        position = last
+    pieces += [(text[position:end], False), ("…" if end < len(text) else "", False)]
     return [(visible(piece), is_word) for piece, is_word in pieces if piece]
 
 
@@ -145,9 +145,9 @@ def address(path: str, **parameters: object) -> str:
 
 def with_parameters(path: str, parameters: Mapping[str, object]) -> str:
     """Return a path with those parameters that have a value."""
-    given = {name: value for name, value in parameters.items() if value not in (None, "", False)}
+    fields = {name: value for name, value in parameters.items() if value not in (None, "", False)}
     # Relative, so that a proxy may serve the pages below a path.
-    return f".{path}?{urlencode(given)}" if given else f".{path}"
+    return f".{path}?{urlencode(fields)}" if fields else f".{path}"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

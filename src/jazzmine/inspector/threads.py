@@ -19,7 +19,7 @@ PAGE = 200
 # Of a page so many characters are shown as Markdown, the newest answers first; it takes long.
 _MOST_MARKDOWN = 200_000
 
-# The question of an answer is among so many messages before it: tools' calls stand between.
+# The question of an answer is among so many messages before it: calls of tools come between.
 _BEFORE_AN_ANSWER = 50
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from jazzmine.records.base import warn_of_seconds
 from jazzmine.records.item_rows import Order
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import MessageOrder, MessageRole, SearchOrder
@@ -177,13 +178,16 @@ def require_count(name: str, value: object, least: int = 0) -> int:
 
 
 def require_time(name: str, value: object) -> int:
-    """Check a time in ms, and return it, or the nearest 64-bit integer.
+    """Check a time in ms, and return it, or the nearest 64-bit integer; log one in seconds.
+
+    A time before 1990 is logged: it is probably in seconds.
 
     Raises:
         TypeError: it is not an integer.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int (ms), not {type(value).__name__}")
+        raise TypeError(f"{name} must be an int (ms since 1970, UTC), not {type(value).__name__}")
+    warn_of_seconds(f"the argument {name}", value)
     return max(_MIN_INT, min(value, _MAX_INT))
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "require_stored",
     "snapshot",
     "snapshot_all",
+    "warn_of_seconds",
 ]
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -63,20 +64,26 @@ class Record(BaseModel):
 
                 raise with_hints(error, type(self)) from None
             for name in self.moments:
-                if name in data and 0 < getattr(self, name) < _FIRST_MS:
-                    _warn_of_seconds(type(self).__name__, name)
+                if name in data:
+                    warn_of_seconds(f"{type(self).__name__}.{name}", getattr(self, name))
 
         # Stored data are validated without this method.
         __init__.__pydantic_base_init__ = True
 
 
-# 1990 in ms: an earlier time in a new record is probably in seconds.
+# 1990 in ms: an earlier time that a program gives is probably in seconds.
 _FIRST_MS = 631_152_000_000
 
 
+def warn_of_seconds(name: str, ms: int | None) -> None:
+    """Log once that a field or an argument is in ms, if its value is probably in seconds."""
+    if ms is not None and 0 < ms < _FIRST_MS:
+        _warn_once(name)
+
+
 @cache
-def _warn_of_seconds(kind: str, name: str) -> None:
-    logger.warning("%s.%s is before 1990: it is in ms since 1970, not in seconds", kind, name)
+def _warn_once(name: str) -> None:
+    logger.warning("%s is before 1990: it is in ms since 1970, not in seconds", name)
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)

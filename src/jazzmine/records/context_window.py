@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from jazzmine.records.arguments import require_count
@@ -135,19 +136,20 @@ class ContextWindow:
     def _with_answers(self, number: int) -> list[int] | None:
         """Return a call and its answers, which wait no more; None if one of them is gone."""
         call = self._added[number]
-        ids = set() if call.is_flagged else _ids_of_calls(call)
-        waiting, unnamed, named = list[int](), list[int](), dict[str, int]()
+        ids = Counter[str]() if call.is_flagged else _ids_of_calls(call)
+        waiting, unnamed = list[int](), list[int]()
+        named: dict[str, list[int]] = {name: [] for name in ids}
         for answer in self._answers:
             name = _call_of(self._added[answer])
             if name is None:
                 unnamed.append(answer)
-            elif name in ids:
-                named[name] = answer  # the oldest one; ids may come again
             else:
-                waiting.append(answer)
+                named.get(name, waiting).append(answer)
         self._answers = waiting
-        is_whole = len(ids) <= len(named) + len(unnamed)
-        return [number, *named.values(), *unnamed] if is_whole else None
+        # The oldest ones, because ids may come again: in another turn, and in one message.
+        answers = [one for name, found in named.items() for one in found[-ids[name] :]]
+        is_whole = ids.total() <= len(answers) + len(unnamed)
+        return [number, *answers, *unnamed] if is_whole else None
 
     def _take(self, group: list[int]) -> None:
         tokens = 0
@@ -177,11 +179,12 @@ def _call_of(answer: Message) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _ids_of_calls(message: Message) -> set[str]:
+def _ids_of_calls(message: Message) -> Counter[str]:
+    """Return how many calls of a message have each id; some providers give all the same."""
     calls = message.metadata.get("tool_calls")
     listed = calls if isinstance(calls, list) else []
     found = [call.get("id") for call in listed if isinstance(call, dict)]
-    return {name for name in found if isinstance(name, str)}
+    return Counter(name for name in found if isinstance(name, str))
 
 
 def split_at_answer(messages: list[Message]) -> tuple[list[Message], list[Message]]:

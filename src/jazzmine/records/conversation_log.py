@@ -150,24 +150,29 @@ def messages_stored_before(
         replace_after: as in `append_messages`.
 
     Raises:
+        ConflictError: another message than the expected one is the newest.
         IntegrityError: the conversation is not stored, an id is stored with another content, or
             some ids are stored and others are not.
-        ConflictError: another message than the expected one is the newest.
         NotFoundError: `replace_after` is no message of the conversation.
     """
     if not refusal.is_known:
         raise unknown_conversation(conversation_id)
     given = [message.record for message in messages]
-    for message in given:
-        if message.id in stored and not _same_content(stored[message.id], message):
-            raise _stored_differently(message.id)
-    if stored:
-        if len(stored) == len(given):
-            return [stored[message.id] for message in given]
-        if expected_last in (ANY, refusal.newest_id):
-            raise _stored_in_part(stored)
-    if expected_last is not ANY and expected_last != refusal.newest_id:
+    differing = [
+        message.id
+        for message in given
+        if message.id in stored and not _same_content(stored[message.id], message)
+    ]
+    if len(stored) == len(given) and not differing:
+        return [stored[message.id] for message in given]
+    # A message that is delivered twice may have got another answer meanwhile, with the same id.
+    is_elsewhere = any(one.conversation_id != conversation_id for one in stored.values())
+    if expected_last not in (ANY, refusal.newest_id) and not is_elsewhere:
         raise _changed_meanwhile(expected_last, refusal.newest_id)
+    if differing:
+        raise _stored_differently(differing[0])
+    if stored:
+        raise _stored_in_part(stored)
     raise NotFoundError(f"message {replace_after!r} is no message of this conversation")
 
 

@@ -42,6 +42,8 @@ class MemoryItem(Record):
         ser_json_bytes="base64", val_json_bytes="base64"
     )
 
+    moments: ClassVar[tuple[str, ...]] = ("expires_at",)
+
     namespace: Namespace
     key: Id
     value: JsonObject

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from jazzmine.records.base import Record, require_stored
-from jazzmine.records.encrypted import encrypted_text, encrypted_without_keys
+from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text, encrypted_without_keys
 from jazzmine.records.unreadable import Unreadable, unreadable
 
 __all__ = ["Row", "RowDecoder", "are_many", "body_of", "row_id"]
@@ -76,7 +76,7 @@ class RowDecoder(Generic[AnyRecord]):
             [body] = self._codec.decrypted(self._kind, [row], conversation_id)
             return self._validated(row, body)
         record = self.stored_record(row)
-        if vars(record)["metadata"]:
+        if ENCRYPTED_KEY in vars(record)["metadata"]:
             self._require_plain(record)
         return record
 
@@ -128,7 +128,7 @@ class RowDecoder(Generic[AnyRecord]):
         for record in records:
             if not always <= record.__pydantic_fields_set__:
                 return self._one_by_one(rows, conversation_id)
-            if codec is None and vars(record)["metadata"]:
+            if codec is None and ENCRYPTED_KEY in vars(record)["metadata"]:
                 self._require_plain(record)
         return records
 

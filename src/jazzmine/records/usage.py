@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from pydantic import Field, field_validator
 
@@ -33,6 +33,8 @@ class TraceFilter(Record):
         tool: some element of `tool_traces` has all these fields with exactly these values.
         llm_call: some element of `llm_calls` has all these fields with exactly these values.
     """
+
+    moments: ClassVar[tuple[str, ...]] = ("started_from", "started_until")
 
     agent_id: Id | None = None
     user_id: Id | None = None

@@ -175,7 +175,7 @@ def _beginning(text: str) -> str:
 def _places(comparable: str) -> Iterator[tuple[int, int, bool]]:
     """Yield the places of the words in a folded text, and whether they are pairs of characters.
 
-    The last character of a pair stands alone as well, so that each of them begins a word.
+    The last character of a pair is a term of its own as well, so that each of them begins a word.
     """
     if comparable.isascii():
         for match in _ASCII_WORD.finditer(comparable):

@@ -107,7 +107,7 @@ class MessageBackend(Backend):
     ) -> Sequence[str]:
         """Store other versions of some records, each in place of the very row that it was made of.
 
-        The index of words follows a message whose text changes.
+        The search index follows a message whose text changes.
 
         Args:
             kind: of which records; each row has all that identifies and sorts it as before.

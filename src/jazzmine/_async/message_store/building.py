@@ -32,7 +32,7 @@ async def built(
         build: takes what is given, and the analyser.
         given: holds the messages.
         messages: the messages.
-        analyser: that of the index of words; None without an index.
+        analyser: that of the search index; None without an index.
     """
     few = _FEW_CHARACTERS if analyser is None else _FEW_INDEXED
     size = 0

@@ -1,4 +1,4 @@
-"""The index of words in a MongoDB database, and the searches in it.
+"""The search index in a MongoDB database, and the searches in it.
 
 The entry of a message is in its document, so that it is written and deleted with it.
 """

@@ -1,4 +1,4 @@
-"""The index of words in a PostgreSQL schema, and the searches in it."""
+"""The search index in a PostgreSQL schema, and the searches in it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PostgresSearch(MessageBackend):
         self._client = client
         self._language = config.search_language
         self._analyser: Analyser | None = None
-        # How far the index of words is filled: the id of a message; how many have no entry yet.
+        # How far the search index is filled: the id of a message; how many have no entry yet.
         self._filled = ""
         self._unindexed: int | None = None
 

@@ -13,8 +13,6 @@ from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = [
-    "MARKS_LENGTH",
-    "MARK_LENGTH",
     "Again",
     "Lock",
     "Locked",
@@ -26,44 +24,28 @@ __all__ = [
     "outcome_of",
 ]
 
-MARK_LENGTH = 16
-# The marks of the last 16 saves stand beside a state.
-MARKS_LENGTH = 16 * MARK_LENGTH
+# The length of a mark. The marks of the last 16 saves are kept beside a state.
+_LENGTH = 16
 
 
 def new_mark() -> str:
     """Return the mark of a save, or the token of a lock: no two are the same."""
-    return os.urandom(MARK_LENGTH // 2).hex()
+    return os.urandom(_LENGTH // 2).hex()
 
 
 class Stored(NamedTuple):
     """What is stored for a conversation.
 
     Attributes:
-        marks: the marks of the last saves, the newest first; "" if nothing is stored.
+        mark: the mark of the last save; "" if nothing is stored.
         data: the state as `StateForm` writes it (a back end of this process may keep the working
             memory itself, which is never changed); None for nothing, or for what is unreadable.
         user_id: the user, as stored beside the state; "" if unknown.
     """
 
-    marks: str = ""
+    mark: str = ""
     data: bytes | WorkingMemory | None = None
     user_id: str = ""
-
-    @property
-    def mark(self) -> str:
-        """The mark of the last save; "" if nothing is stored."""
-        return self.marks[:MARK_LENGTH]
-
-    @property
-    def written(self) -> bytes | None:
-        """The state as it is stored; None for nothing, and for a working memory itself."""
-        return self.data if isinstance(self.data, bytes) else None
-
-    @property
-    def owner(self) -> str:
-        """The user of the state; "" if unknown."""
-        return self.data.user_id if isinstance(self.data, WorkingMemory) else self.user_id
 
 
 class Save(NamedTuple):
@@ -207,8 +189,21 @@ class WorkingMemoryBackend(Backend):
         """Delete what is left of a user's states that have expired, in the files too."""
 
 
-def outcome_of(save: Save, stored: Stored, locked: Locked | None) -> Written | Locked | Stored:
-    """Return the outcome of a save that has written nothing now."""
-    if save.mark in stored.marks:
+def outcome_of(
+    save: Save, marks: str, data: bytes | None, user_id: str, locked: Locked | None
+) -> Written | Locked | Stored:
+    """Return the outcome of a save that has written nothing now.
+
+    Args:
+        marks: the marks of the last saves, the newest first; "" if nothing is stored.
+        data, user_id: what is stored.
+        locked: who else holds the lock.
+    """
+    if save.mark in marks:
         return Written()
-    return locked or stored
+    return locked or stored_of(marks, data, user_id)
+
+
+def stored_of(marks: str = "", data: bytes | None = None, user_id: str = "") -> Stored:
+    """Return what is stored, with the marks of the last saves beside it."""
+    return Stored(marks[:_LENGTH], data, user_id)

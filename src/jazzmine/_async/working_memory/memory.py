@@ -81,7 +81,8 @@ class MemoryBackend(WorkingMemoryBackend):
     """The working memories of a process, which are replaced as a whole and never changed.
 
     The store lets the calls of a conversation wait for each other, so there is nothing to do for
-    locks, and nothing is given up halfway: only the mark of the last save is kept.
+    locks, and nothing is given up halfway: only the mark of the last save is kept. Ctrl-C may come
+    between any two of its lines: a state is in its new place before it leaves the old one.
     """
 
     system_name = "jazzmine.memory"
@@ -120,28 +121,29 @@ class MemoryBackend(WorkingMemoryBackend):
             stored = self._current(conversation_id)
             if stored.mark != save.read_mark:
                 return stored
-            self._in_blocks.pop(conversation_id, None)
             if save.data is None:
                 self._kept.pop(conversation_id, None)
             else:
                 self._keep(conversation_id, Stored(save.mark, save.data, save.user_id))
+            self._in_blocks.pop(conversation_id, None)
         return Written()
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         conversation_id = lock.conversation_id
         with self._mutex:
             stored = self._current(conversation_id)
-            if stored.marks:
+            if stored.mark:
                 # A block ends with this process: until then its state does not expire.
-                self._kept.pop(conversation_id, None)
                 self._in_blocks[conversation_id] = stored
+                self._kept.pop(conversation_id, None)
         return stored
 
     async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         with self._mutex:
-            stored = self._in_blocks.pop(conversation_id, None)
-            if stored is not None:
+            stored = self._in_blocks.get(conversation_id)
+            if stored is not None and conversation_id not in self._kept:
                 self._keep(conversation_id, stored)
+            self._in_blocks.pop(conversation_id, None)
 
     async def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
         with self._mutex:
@@ -174,8 +176,8 @@ class MemoryBackend(WorkingMemoryBackend):
 
     def _keep(self, conversation_id: str, stored: Stored) -> None:
         """Store a working memory for its whole time to live, after all others."""
-        self._kept[conversation_id] = _Kept(stored, 0.0)
-        self._renew(conversation_id)
+        self._kept[conversation_id] = _Kept(stored, time.monotonic() + self._ttl)
+        self._kept.move_to_end(conversation_id)
 
     def _renew(self, conversation_id: str) -> None:
         """Begin the time to live of what is stored anew."""

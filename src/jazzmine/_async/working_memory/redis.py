@@ -14,6 +14,7 @@ from jazzmine._async.working_memory.backend import (
     WorkingMemoryBackend,
     Written,
     outcome_of,
+    stored_of,
 )
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine._compat.redis import AsyncAnyRedis as AnyRedis
@@ -140,10 +141,11 @@ class _Redis(WorkingMemoryBackend):
     ) -> Stored:
         """Read with a plain command, or with the script that also sets the time to live."""
         if renew:
-            return _stored(*(await self._lock(conversation_id, "", 0, "", False, deadline))[:3])
+            found = await self._lock(conversation_id, "", 0, "", False, deadline)
+            return stored_of(*_state(*found[:3]))
         key, _ = keys_of(conversation_id)
         marks, data, user = await self.client.read_hash(key, _FIELDS, deadline)
-        return _stored(_UNMARKED if marks is None and data else marks, data, user)
+        return stored_of(*_state(_UNMARKED if marks is None and data else marks, data, user))
 
     async def write(
         self, save: Save, again: Again, deadline: Deadline
@@ -157,7 +159,7 @@ class _Redis(WorkingMemoryBackend):
         if isinstance(reply, int):
             return Written()
         marks, data, user, holder, held_for = reply
-        return outcome_of(save, _stored(marks, data, user), _locked(holder, held_for))
+        return outcome_of(save, *_state(marks, data, user), _locked(holder, held_for))
 
     async def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
@@ -173,7 +175,7 @@ class _Redis(WorkingMemoryBackend):
         marks, data, user, holder, held_for = await self._lock(
             lock.conversation_id, lock.token, lasts, lock.holder, lock.renews, deadline
         )
-        return _locked(holder, held_for) or _stored(marks, data, user)
+        return _locked(holder, held_for) or stored_of(*_state(marks, data, user))
 
     async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         """Release the lock with the script that takes it."""
@@ -216,6 +218,12 @@ def _locked(holder: bytes | None, held_for: int | None) -> Locked | None:
     return Locked(holder.decode(errors="replace"), (held_for or 0) / 1000)
 
 
-def _stored(marks: bytes | None, data: bytes | None, user: bytes | None) -> Stored:
-    owner = "" if user is None else user.decode(errors="replace")
-    return Stored("" if marks is None else marks.decode(errors="replace"), data, owner)
+def _state(
+    marks: bytes | None, data: bytes | None, user: bytes | None
+) -> tuple[str, bytes | None, str]:
+    """Return the marks, the data and the user of what is stored."""
+    return _text(marks), data, _text(user)
+
+
+def _text(value: bytes | None) -> str:
+    return "" if value is None else value.decode(errors="replace")

@@ -28,13 +28,13 @@ async def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> AsyncIt
     """
     for conversation_id in await store.backend.conversations(Deadline(_TIMEOUT)):
         stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))
-        if stored.written is None:
+        if not isinstance(stored.data, bytes):
             continue
-        form, key_id = store.form, store.form.key_id(stored.written)
+        form, key_id = store.form, store.form.key_id(stored.data)
         found = KeysFound("states", Counter([key_id]), [])
         try:
             if not rekeys and form.keyring is not None and key_id in form.keyring.ids:
-                form.rekeyed(stored.written, conversation_id, stored.user_id)
+                form.rekeyed(stored.data, conversation_id, stored.user_id)
             while rekeys and not await _is_rekeyed(store, conversation_id, stored):
                 stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))
         except DecryptionError as error:
@@ -44,9 +44,9 @@ async def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> AsyncIt
 
 async def _is_rekeyed(store: WorkingMemoryStore, conversation_id: str, read: Stored) -> bool:
     """Encrypt a state with the first key; return False if another one was saved meanwhile."""
-    form, data = store.form, read.written
+    form, data = store.form, read.data
     assert form.keyring is not None
-    if data is None or form.key_id(data) == form.keyring.first_id:
+    if not isinstance(data, bytes) or form.key_id(data) == form.keyring.first_id:
         return True
     encrypted = form.rekeyed(data, conversation_id, read.user_id)
     deadline = Deadline(_TIMEOUT)

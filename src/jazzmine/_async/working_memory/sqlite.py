@@ -20,6 +20,7 @@ from jazzmine._async.working_memory.backend import (
     WorkingMemoryBackend,
     Written,
     outcome_of,
+    stored_of,
 )
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.sqlite import memory
@@ -105,7 +106,9 @@ class SQLiteBackend(WorkingMemoryBackend):
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self._background_tasks.start(self._sweep)
-        return Written() if row is None else outcome_of(save, _stored(row), _locked(row))
+        if row is None:
+            return Written()
+        return outcome_of(save, row.marks, row.data, row.user_id or "", _locked(row))
 
     def _write(self, connection: sqlite3.Connection, save: Save) -> Row | None:
         data = save.data
@@ -161,7 +164,7 @@ class SQLiteBackend(WorkingMemoryBackend):
 
 
 def _stored(row: Row) -> Stored:
-    return Stored(row.marks, row.data, row.user_id or "")
+    return stored_of(row.marks, row.data, row.user_id or "")
 
 
 def _locked(row: Row) -> Locked | None:

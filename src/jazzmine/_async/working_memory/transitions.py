@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 from jazzmine._async.operation import operation
 from jazzmine._async.store import Store
 from jazzmine._async.working_memory.backend import Stored, WorkingMemoryBackend
-from jazzmine._async.working_memory.calls import Change
-from jazzmine._async.working_memory.updates import Updates
+from jazzmine._async.working_memory.updates import Change, Updates
 from jazzmine.config import MemoryOptions
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import NotAppliedError, NotFoundError
@@ -20,7 +19,7 @@ from jazzmine.records.arguments import require_id
 from jazzmine.records.derived_state import STRICT
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
 from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
-from jazzmine.records.memory_copy import deep_copy, partial_copy
+from jazzmine.records.memory_copy import confirmation_copy, deep_copy, partial_copy
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
@@ -93,8 +92,9 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
         require_id("conversation_id", conversation_id)
         if message_id is not None:
             require_id("message_id", message_id)
-        stored, change = await self._updates.change(conversation_id, decide)
-        return _result(stored, change)
+        memory, _ = await self._updates.change(conversation_id, decide)
+        assert memory is not None
+        return deep_copy(memory)
 
     async def _update(
         self, conversation_id: str, transition: Callable[[WorkingMemory], bool]
@@ -114,12 +114,13 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
             return Change(memory) if applied else None
 
         require_id("conversation_id", conversation_id)
-        stored, change = await self._updates.change(conversation_id, decide)
+        memory, _ = await self._updates.change(conversation_id, decide)
         if refusal is not None:
             if self._strict:
                 raise refusal
             logger.warning("%s", refusal)
-        return _result(stored, change)
+        assert memory is not None
+        return deep_copy(memory)
 
     # What callers change in place
 
@@ -260,7 +261,7 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
             return applied
 
         memory = await self._update(conversation_id, confirm)
-        set_unvalidated(memory, confirmed=None if question is None else deep_copy(question))
+        set_unvalidated(memory, confirmed=confirmation_copy(question))
         return memory
 
     @operation()
@@ -298,9 +299,3 @@ def no_working_memory(conversation_id: str) -> NotFoundError:
     return NotFoundError(
         f"conversation {conversation_id!r} has no working memory; get_or_create() makes one"
     )
-
-
-def _result(stored: Stored, change: Change | None) -> WorkingMemory:
-    memory = stored.data if change is None else change.memory
-    assert isinstance(memory, WorkingMemory)
-    return deep_copy(memory)

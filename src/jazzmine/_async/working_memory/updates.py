@@ -7,15 +7,16 @@ import os
 import platform
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
+from typing import NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
 from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.keyed_locks import KeyedLocks
 from jazzmine._async.working_memory.backend import (
-    MARKS_LENGTH,
     Lock,
     Locked,
     Save,
@@ -24,7 +25,6 @@ from jazzmine._async.working_memory.backend import (
     Written,
     new_mark,
 )
-from jazzmine._async.working_memory.calls import Block, Call, Change, Decide
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.config import MemoryOptions
@@ -39,7 +39,7 @@ from jazzmine.errors import (
 from jazzmine.records.memory_base import set_unvalidated
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["Updates"]
+__all__ = ["Block", "Change", "Decide", "Updates"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -48,6 +48,35 @@ _STATES_KEPT = 1_000
 
 # The first and the longest pause, in s, while another call holds the lock.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
+
+
+class Change(NamedTuple):
+    """What a call makes of a conversation's state: another one, or None to delete it."""
+
+    memory: WorkingMemory | None
+
+
+# What a call makes of what is stored, whose `data` is a working memory that it must not change, or
+# None. It returns None where there is nothing to change, or raises; it may be called several times.
+Decide: TypeAlias = "Callable[[Stored], Change | None]"
+
+
+@dataclass(eq=False)
+class Block:
+    """A `locked` block.
+
+    Attributes:
+        free_by: until when it waits for other calls.
+        lock: what it asks the back end for; None before and after.
+        stored: what was stored when the lock was taken.
+        began: when, on the monotonic clock.
+    """
+
+    conversation_id: str
+    free_by: Deadline
+    lock: Lock | None = None
+    stored: Stored = field(default_factory=Stored)
+    began: float = field(default_factory=monotonic)
 
 
 class Updates:
@@ -79,7 +108,8 @@ class Updates:
         self._longest_wait = min(config.lock_timeout, config.timeout)
         self._check = check
         self._form = form
-        self._calls: KeyedLocks[Call] = KeyedLocks()
+        # The deadline of a call stands for the call.
+        self._calls: KeyedLocks[Deadline | Block] = KeyedLocks()
         self._known: dict[str, Stored] = {}
         self._background_tasks = BackgroundTasks()
 
@@ -114,7 +144,7 @@ class Updates:
         *,
         read: Stored | None = None,
         parse: bool = True,
-    ) -> tuple[Stored, Change | None]:
+    ) -> tuple[WorkingMemory | None, bool]:
         """Change a conversation's state, after the calls before this one.
 
         Args:
@@ -124,33 +154,16 @@ class Updates:
             parse: whether it needs the working memory; or else `data` is what the back end has.
 
         Returns:
-            What was stored, and the change that was written; None if there was nothing to change.
+            What is stored now, and whether this call has changed it.
         """
-        call = Call(conversation_id, call_deadline(self._config.timeout))
-        try:
-            await self._wait_for_others(call)
-            return await self._change(call, decide, read, parse)
-        finally:
-            try:
-                self._calls.release(conversation_id, call)
-            except BaseException:  # Ctrl-C, perhaps before it was released
-                self._calls.release(conversation_id, call)
-                raise
-
-    async def _change(
-        self, call: Call, decide: Decide, stored: Stored | None, parse: bool
-    ) -> tuple[Stored, Change | None]:
-        conversation_id = call.conversation_id
-        if stored is None and parse:
-            stored = self._known.get(conversation_id)
-        is_current = False
+        deadline, stored, is_current = call_deadline(self._config.timeout), read, False
         change: Change | None = None
         save: Save
 
         def again(now: Stored) -> Save | None:
             nonlocal stored, change, save
             try:
-                stored = self._remembered(conversation_id, now) if parse else now
+                stored = self._remembered(conversation_id, now, parse)
                 change = decide(stored)
             except BaseException:
                 return None  # it is raised when it is applied to that outside of a transaction
@@ -158,29 +171,45 @@ class Updates:
                 save = self._new_save(conversation_id, stored, change)
             return change and save
 
-        while True:
-            if stored is None:
-                stored = await self._backend.load(conversation_id, call.deadline)
-                stored, is_current = self._remembered(conversation_id, stored, parse), True
+        try:
+            if not self._calls.try_acquire(conversation_id, deadline):
+                await self._wait_for_others(conversation_id, deadline, deadline)
+            if stored is None and parse:
+                stored = self._known.get(conversation_id)
+            while True:
+                if stored is None:
+                    stored = await self._backend.load(conversation_id, deadline)
+                    stored = self._remembered(conversation_id, stored, parse)
+                    is_current = True
+                try:
+                    change = decide(stored)
+                except Exception:
+                    if is_current:
+                        raise
+                    change = None
+                if change is None:
+                    if is_current:
+                        return _memory_of(stored), False
+                    stored = None
+                    continue
+                save = self._new_save(conversation_id, stored, change)
+                outcome = await self._backend.write(save, again, deadline)
+                if isinstance(outcome, Locked):
+                    request = partial(self._backend.write, save, again, deadline)
+                    free_by = call_deadline(self._longest_wait)
+                    outcome = await self._when_free(conversation_id, outcome, request, free_by)
+                if isinstance(outcome, Written):
+                    mark = "" if save.data is None else save.mark
+                    self._remember(conversation_id, Stored(mark, change.memory, save.user_id))
+                    return change.memory, True
+                stored = self._remembered(conversation_id, outcome, parse)
+                is_current = True
+        finally:
             try:
-                change = decide(stored)
-            except Exception:
-                if is_current:
-                    raise
-                change = None
-            if change is None:
-                if is_current:
-                    return stored, None
-                stored = None
-                continue
-            save = self._new_save(conversation_id, stored, change)
-            request = partial(self._backend.write, save, again, call.deadline)
-            outcome = await self._when_free(call, request)
-            if isinstance(outcome, Written):
-                marks = "" if save.data is None else save.mark + stored.marks
-                self._remember(conversation_id, marks, change.memory, save.user_id)
-                return stored, change
-            stored, is_current = self._remembered(conversation_id, outcome, parse), True
+                self._calls.release(conversation_id, deadline)
+            except BaseException:  # Ctrl-C, perhaps before it was released
+                self._calls.release(conversation_id, deadline)
+                raise
 
     def _new_save(
         self, conversation_id: str, stored: Stored, change: Change, token: str = ""
@@ -198,19 +227,23 @@ class Updates:
 
     def begin_block(self, conversation_id: str) -> Block:
         """Return a block, which has no lock yet."""
-        return Block(conversation_id, call_deadline(self._config.timeout))
+        return Block(conversation_id, call_deadline(self._longest_wait))
 
     async def lock(self, block: Block) -> Stored:
         """Take the lock of a block's conversation, after the calls before it, and read."""
-        await self._wait_for_others(block)
+        conversation_id, deadline = block.conversation_id, call_deadline(self._config.timeout)
+        if not self._calls.try_acquire(conversation_id, block):
+            await self._wait_for_others(conversation_id, block, deadline)
         seconds = self._config.lease_seconds
-        block.lock = Lock(block.conversation_id, new_mark(), _this_process(), seconds)
-        request = partial(self._backend.lock, block.lock, block.deadline)
-        stored = await self._when_free(block, request)
+        block.lock = Lock(conversation_id, new_mark(), _this_process(), seconds)
+        stored: Written | Stored | Locked = await self._backend.lock(block.lock, deadline)
+        if isinstance(stored, Locked):
+            request = partial(self._backend.lock, block.lock, deadline)
+            stored = await self._when_free(conversation_id, stored, request, block.free_by)
         assert isinstance(stored, Stored)
-        if not stored.marks:
+        if not stored.mark:
             block.lock = None
-        block.stored = self._remembered(block.conversation_id, stored)
+        block.stored = self._remembered(conversation_id, stored)
         return block.stored
 
     async def renew(self, block: Block) -> bool:
@@ -237,15 +270,14 @@ class Updates:
         Raises:
             LockLostError: what was read is not stored any more, or somebody else holds the lock.
         """
-        block.deadline = Deadline(self._config.timeout)
         token = "" if block.lock is None else block.lock.token
         save = self._new_save(block.conversation_id, block.stored, Change(memory), token)
-        outcome = await self._backend.write(save, lambda _: None, block.deadline)
+        outcome = await self._backend.write(save, lambda _: None, Deadline(self._config.timeout))
         if not isinstance(outcome, Written):
             self._known.pop(block.conversation_id, None)
             if isinstance(outcome, Locked):
                 reason = f"its lock expired, and {outcome.holder} holds it now"
-            elif outcome.marks:
+            elif outcome.mark:
                 reason = "its lock expired, and another call has saved since"
             else:
                 reason = "its working memory was deleted meanwhile, or has expired (ttl_seconds)"
@@ -254,8 +286,7 @@ class Updates:
                 f" {reason}; nothing was written"
             )
         block.lock = None
-        marks = save.mark + block.stored.marks
-        self._remember(block.conversation_id, marks, memory, save.user_id)
+        self._remember(block.conversation_id, Stored(save.mark, memory, save.user_id))
         self._calls.release(block.conversation_id, block)
 
     async def abandon_block(self, block: Block, error: BaseException | None = None) -> None:
@@ -287,18 +318,17 @@ class Updates:
 
     # Steps of both
 
-    async def _wait_for_others(self, call: Call) -> None:
+    async def _wait_for_others(
+        self, conversation_id: str, call: Deadline | Block, deadline: Deadline
+    ) -> None:
         """Wait for the calls of this process on the same conversation."""
-        conversation_id = call.conversation_id
-        if self._calls.try_acquire(conversation_id, call):
-            return
-        seconds = call.waits_at_most(self._longest_wait)
-        if not await self._calls.acquire(conversation_id, call, seconds):
+        free_by = call.free_by if isinstance(call, Block) else call_deadline(self._longest_wait)
+        if not await self._calls.acquire(conversation_id, call, free_by.remaining()):
             holder = self._calls.holder(conversation_id)
             if isinstance(holder, Block):
                 held_for = monotonic() - holder.began
                 raise self._not_free(conversation_id, _this_process(), held_for)
-            if not await self._calls.acquire(conversation_id, call, call.deadline.remaining()):
+            if not await self._calls.acquire(conversation_id, call, deadline.remaining()):
                 raise StoreUnavailableError(
                     f"the calls before this one on conversation {conversation_id!r} did not end"
                     f" within {self._config.timeout:g} s"
@@ -306,18 +336,23 @@ class Updates:
         self._check()  # the store may have been closed while this waited
 
     async def _when_free(
-        self, call: Call, request: Work[Written | Stored | Locked]
+        self,
+        conversation_id: str,
+        outcome: Locked,
+        request: Work[Written | Stored | Locked],
+        free_by: Deadline,
     ) -> Written | Stored:
-        """Send a request until no other call holds the lock."""
-        pauses = None
-        while isinstance(outcome := await request(), Locked):
-            seconds = call.waits_at_most(self._longest_wait)
+        """Repeat a request until no other call holds the lock."""
+        pauses = backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        answer: Written | Stored | Locked = outcome
+        while isinstance(answer, Locked):
+            seconds = free_by.remaining()
             if not seconds:
-                raise self._not_free(call.conversation_id, outcome.holder, outcome.held_for)
-            pauses = pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+                raise self._not_free(conversation_id, answer.holder, answer.held_for)
             await sleep(min(next(pauses), seconds))
             self._check()
-        return outcome
+            answer = await request()
+        return answer
 
     def _not_free(self, conversation_id: str, holder: str, held_for: float) -> LockTimeoutError:
         who, advice = holder, ""
@@ -329,13 +364,11 @@ class Updates:
             f" {self._longest_wait:g} s: {who} has held it for {held_for:.1f} s{advice}"
         )
 
-    def _remember(
-        self, conversation_id: str, marks: str, memory: WorkingMemory | None, user_id: str
-    ) -> Stored:
+    def _remember(self, conversation_id: str, stored: Stored) -> Stored:
         """Keep what is stored for the next call, and forget the oldest if there is a lot."""
-        known, stored = self._known, Stored(marks[:MARKS_LENGTH], memory, user_id)
+        known = self._known
         known.pop(conversation_id, None)
-        if marks:
+        if stored.mark:
             known[conversation_id] = stored
             if len(known) > _STATES_KEPT:
                 with suppress(RuntimeError):  # another thread has just changed it
@@ -347,13 +380,14 @@ class Updates:
 
         One that cannot be read counts as none, and the next save replaces it.
         """
-        if not parse or not stored.marks:
+        if not parse:
             return stored
         known = self._known.get(conversation_id)
         if known is not None and known.mark == stored.mark:
             return known
-        memory = self._parsed(conversation_id, stored)
-        return self._remember(conversation_id, stored.marks, memory, stored.user_id)
+        if stored.mark:
+            stored = stored._replace(data=self._parsed(conversation_id, stored))
+        return self._remember(conversation_id, stored)
 
     def _parsed(self, conversation_id: str, stored: Stored) -> WorkingMemory | None:
         data, reason = stored.data, "there is no state"
@@ -372,6 +406,10 @@ class Updates:
                 reason,
             )
         return data
+
+
+def _memory_of(stored: Stored) -> WorkingMemory | None:
+    return stored.data if isinstance(stored.data, WorkingMemory) else None
 
 
 def _this_process() -> str:

@@ -49,7 +49,7 @@ class SQLiteClient:
 
     def __init__(self, database: AnyDatabase) -> None:
         self.database: AnyDatabase = database
-        self._writer: Writer[ThreadEvent] | None = None
+        self._writer: Writer | None = None
         self._users = 0
 
     def pending(self) -> list[str]:
@@ -60,7 +60,7 @@ class SQLiteClient:
         """Create the file and the tables if they do not exist."""
         if not self._users:
             run_blocking(self.database.open)
-            self._writer = Writer(self.database.commit, ThreadEvent.set_all)
+            self._writer = Writer(self.database.commit)
         self._users += 1
 
     def close(self) -> None:
@@ -107,14 +107,15 @@ class SQLiteClient:
             StoreUnavailableError: the change itself did; its outcome is unknown.
         """
         assert self._writer is not None, "it is open"
-        call = Call(change, ThreadEvent())
+        done = ThreadEvent()
+        call = Call(change, done)
         try:
             self._writer.add(call)
             if deadline is None:
                 remaining = remaining_of_call(self.database.timeout)
             else:
                 remaining = deadline.remaining()
-            if not call.done.wait(remaining):
+            if not done.wait(remaining):
                 raise self._late(call)
         except BaseException:
             call.cancel()
@@ -124,7 +125,7 @@ class SQLiteClient:
         result: T = call.result
         return result
 
-    def _late(self, call: Call[ThreadEvent]) -> Exception:
+    def _late(self, call: Call) -> Exception:
         path, timeout = self.database.path, self.database.timeout
         if call.cancel():
             return lock_timeout(path, timeout)
@@ -136,16 +137,17 @@ class SQLiteClient:
         """Remove what was deleted from the database's files, or log that it could not be done."""
         deadline = call_deadline(self.database.timeout)
         pauses = backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
-        while not run_blocking(self.database.purge):
-            if deadline.expired:
-                logger.warning(
-                    "%s: deleted text may be left in the file or its -wal file, because other"
-                    " processes write or read; the statements VACUUM and PRAGMA"
-                    " wal_checkpoint(TRUNCATE) remove it",
-                    self.database.path,
-                )
-                return
-            sleep(next(pauses))
+        for step in self.database.purge_steps():
+            while not run_blocking(step):
+                if deadline.expired:
+                    logger.warning(
+                        "%s: deleted text may be left in the file or its -wal file, because other"
+                        " processes write or read; the statements VACUUM and PRAGMA"
+                        " wal_checkpoint(TRUNCATE) remove it",
+                        self.database.path,
+                    )
+                    return
+                sleep(next(pauses))
 
 
 def file_client(config: SQLiteConfig, *components: Component) -> SQLiteClient:

@@ -55,8 +55,8 @@ class LogMethods(StoredRecords):
                 included, or None for a conversation without messages; by default any.
             trace: the trace of the turn, stored in the same step; its message is one of those
                 appended.
-            replace_after: the id of a message, or None for all: what stands after it is deleted in
-                the same step, before the messages are appended. So regenerating an answer and
+            replace_after: the id of a message, or None for all: the messages after it are deleted
+                in the same step, before the messages are appended. So regenerating an answer and
                 editing a question are one call, made after the model has answered. Traces go
                 with their messages, and sums of usage do not count them any more.
 
@@ -65,6 +65,7 @@ class LogMethods(StoredRecords):
 
         Raises:
             ConflictError: another message than `expected_last` is the newest; it is `newest_id`.
+                So is a message that is delivered twice at once, and answered differently.
             IntegrityError: the conversation is not stored, an id is stored already with another
                 content, or only some of the ids are stored.
             NotFoundError: `replace_after` is no message of the conversation.

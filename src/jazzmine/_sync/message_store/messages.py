@@ -228,8 +228,8 @@ class MessageMethods(StoredRecords):
             count_tokens: returns the cost of a message; by default a quarter of the UTF-8 bytes
                 of its `enhanced_message`, or of its `original_content` if that is empty, and of
                 the JSON of its `metadata["tool_calls"]`, and 4.
-            after: the id of the last message that a summary stands for: nothing up to that
-                message is returned.
+            after: the id of the last message that a summary replaces: nothing up to that
+                message is returned, nor an answer of a tool whose call is up to there.
 
         Returns:
             The messages, oldest first.

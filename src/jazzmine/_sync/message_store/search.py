@@ -49,7 +49,7 @@ class SearchMethods(StoredRecords):
     ) -> list[FoundMessage]:
         """Return the messages whose `original_content` has the words of a query.
 
-        The store needs an index of words, which the option `search` of a new store makes, and the
+        The store needs a search index, which the option `search` of a new store makes, and the
         command `jazzmine index` in one that has messages.
 
         By relevance, a message needs one of the words; they are ranked by BM25, with the
@@ -71,7 +71,7 @@ class SearchMethods(StoredRecords):
             after: for "newest", the id of the last message of the page before.
 
         Raises:
-            ConfigurationError: the store has no index of words, or not yet a complete one.
+            ConfigurationError: the store has no search index, or not yet a complete one.
             NotFoundError: `after` is no message of what is searched.
             ValueError: `after` is given, and the order is "relevance".
         """

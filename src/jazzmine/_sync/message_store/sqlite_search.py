@@ -1,4 +1,4 @@
-"""The index of words in an SQLite database, and the searches in it."""
+"""The search index in an SQLite database, and the searches in it."""
 
 from __future__ import annotations
 

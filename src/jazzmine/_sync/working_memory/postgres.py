@@ -17,6 +17,7 @@ from jazzmine._sync.working_memory.backend import (
     WorkingMemoryBackend,
     Written,
     outcome_of,
+    stored_of,
 )
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.postgres import memory_statements as sql
@@ -113,11 +114,11 @@ class PostgresBackend(WorkingMemoryBackend):
                 if is_written:
                     return Written()
                 locked = None if holder is None else Locked(holder, held_for)
-                stored = _stored(marks, written, user_id)
+                outcome = outcome_of(save, marks, written, _user(user_id), locked)
                 # Beside what was read it would have written, and it may have: at an attempt whose
                 # reply was lost, and whose end this one has waited for.
-                if locked or stored.mark != save.read_mark:
-                    return outcome_of(save, stored, locked)
+                if not isinstance(outcome, Stored) or outcome.mark != save.read_mark:
+                    return outcome
             elif statement is not sql.CREATE:
                 return Stored()
             elif (unseen := unseen + 1) == _ATTEMPTS_TO_CREATE:
@@ -192,4 +193,8 @@ class PostgresBackend(WorkingMemoryBackend):
 
 
 def _stored(marks: str, data: bytes, user_id: str | None) -> Stored:
-    return Stored(marks, data, "" if user_id is None else from_text(user_id))
+    return stored_of(marks, data, _user(user_id))
+
+
+def _user(user_id: str | None) -> str:
+    return "" if user_id is None else from_text(user_id)

@@ -12,8 +12,8 @@ from functools import partial
 from jazzmine._sync.background import Periodic
 from jazzmine._sync.operation import operation
 from jazzmine._sync.working_memory.backend import Stored
-from jazzmine._sync.working_memory.calls import Block, Change, Decide
 from jazzmine._sync.working_memory.transitions import TransitionMethods, found
+from jazzmine._sync.working_memory.updates import Block, Change, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.errors import (
@@ -116,7 +116,7 @@ class WorkingMemoryStore(TransitionMethods):
     def _owner(self, conversation_id: str) -> str | None:
         """Return whose the stored working memory is, which is not decrypted; None for none."""
         stored = self.backend.load(conversation_id, self._deadline())
-        return stored.owner if stored.marks else None
+        return stored.user_id if stored.mark else None
 
     # Whole working memories
 
@@ -145,12 +145,12 @@ class WorkingMemoryStore(TransitionMethods):
         )
         stored = self._updates.load(conversation_id, renew=True)
         if stored.data is None:
-            stored, change = self._updates.change(
+            memory, _ = self._updates.change(
                 conversation_id, lambda now: Change(new) if now.data is None else None, read=stored
             )
-            if change is not None:
-                return deep_copy(new)
-        memory = found(conversation_id, stored)
+            assert memory is not None
+        else:
+            memory = found(conversation_id, stored)
         if memory.user_id != user_id:
             raise IntegrityError(
                 f"the working memory of conversation {conversation_id!r} is another user's"
@@ -231,11 +231,11 @@ class WorkingMemoryStore(TransitionMethods):
 
         Where the first reply was lost, the repetition may find nothing left, and it is False.
         """
-        _, change = self._updates.change(
+        _, was_deleted = self._updates.change(
             require_id("conversation_id", conversation_id),
             lambda stored: None if stored.data is None else Change(None),
         )
-        return change is not None
+        return was_deleted
 
     @operation("working_memories")
     def erase_user(self, user_id: str) -> int:
@@ -250,7 +250,7 @@ class WorkingMemoryStore(TransitionMethods):
         owner = require_id("user_id", user_id)
 
         def decide(stored: Stored) -> Change | None:
-            return Change(None) if stored.marks and stored.user_id == owner else None
+            return Change(None) if stored.mark and stored.user_id == owner else None
 
         erased = self._change_all(owner, decide, parse=False)
         self.backend.erase_expired(owner, self._deadline())
@@ -290,8 +290,8 @@ class WorkingMemoryStore(TransitionMethods):
         for conversation_id in self.backend.conversations(self._deadline(), user_id):
             self.require_open()
             begin_call()
-            _, change = self._updates.change(conversation_id, decide, parse=parse)
-            changed += change is not None
+            _, is_changed = self._updates.change(conversation_id, decide, parse=parse)
+            changed += is_changed
         return changed
 
     @operation("working_memories")

@@ -1,4 +1,4 @@
-"""How the checkpoints of a thread stand in items: their namespaces, keys and bytes."""
+"""How the checkpoints of a thread are stored as items: their namespaces, keys and bytes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def parts_of(value: list[Any]) -> Iterator[list[Any]]:
 
 
 def is_inline(value: Any) -> bool:
-    """Return whether a channel's value stands in the checkpoint: an item would be larger."""
+    """Return whether a channel's value is in the checkpoint: an item would be larger."""
     return (
         value is None
         or type(value) in (bool, int, float)

@@ -113,7 +113,7 @@ class JSONDatabase(MemoryDatabase):
 
     # Writes
 
-    def commit(self, calls: Sequence[Call[Any]]) -> bool:
+    def commit(self, calls: Sequence[Call]) -> bool:
         """Make the changes of some calls, and replace the file.
 
         Returns:

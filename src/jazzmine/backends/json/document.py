@@ -52,7 +52,7 @@ _SEARCH_HEAD = re.compile(rb'\{"version": 2, "search": ("[^"\\]*"),')
 _NEWEST_VERSION = 2
 
 SEPARATOR = b",\n"
-"""What stands between two records."""
+"""The separator of two records."""
 
 _REASONS_SHOWN = 5
 
@@ -94,7 +94,7 @@ KINDS = (
 # The lines after the records of each kind.
 _ENDS = (b"],", b"],", b"]}")
 
-# What stands before the records of each kind, and after the last one.
+# The text before the records of each kind, and after the last one.
 _BETWEEN = (
     *(b"%b\n%b\n" % (end, kind.begin) for end, kind in zip((b"", *_ENDS), KINDS, strict=False)),
     _ENDS[-1] + b"\n",

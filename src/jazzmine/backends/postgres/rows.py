@@ -62,7 +62,7 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
     Args:
         table: the name of the record's table.
         snapshot: the record.
-        analyser: that of the index of words; None without an index.
+        analyser: that of the search index; None without an index.
     """
     values: dict[str, object] = dict(snapshot.record.__dict__)
     for name, kind in _TYPES[table]:
@@ -97,7 +97,7 @@ def store_parameters(
 
     Args:
         records: those of each table; None if there are none.
-        analyser: that of the index of words; None without an index.
+        analyser: that of the search index; None without an index.
     """
     parameters: dict[str, object] = {}
     for name, each in records.items():
@@ -135,7 +135,7 @@ def rewrite_parameters(
     Args:
         changed: the ids and versions as the server returned them, and what is stored instead.
         table: the name of the table.
-        analyser: that of the index of words; None without an index.
+        analyser: that of the search index; None without an index.
     """
     return {
         "ids": [record_id for record_id, _, _ in changed],
@@ -181,7 +181,7 @@ def row_limit(count: int | None) -> int | None:
 
 def stored_rows(rows: Sequence[Row]) -> Sequence[Row]:
     """Return rows, each the id of a record and the record as JSON, as they were before escaping."""
-    # Searching all of them at once takes a fraction of the time; an id stands in its record, too.
+    # Searching all of them at once takes a fraction of the time; an id is in its record, too.
     if not is_escaped(",".join([row[1] for row in rows])):
         return rows
     return [(from_text(row[0]), from_json_text(row[1])) for row in rows]

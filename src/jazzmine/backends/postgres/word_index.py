@@ -1,4 +1,4 @@
-"""The index of words in a schema: its table, its triggers, and the searches.
+"""The search index in a schema: its table, its triggers, and the searches.
 
 The entry of a message is a column, which begins with the language of the index. Triggers (see
 `functions/index.sql`) put its terms as lexemes into a row of a table of their own: the words and

@@ -26,7 +26,7 @@ def redis_driver() -> ModuleType:
     return redis
 
 
-# Before Redis 7 the error of a command in a script stands within another text.
+# Before Redis 7 the error of a command in a script is within another text.
 _PASSING = re.compile(
     r"(?:^|[ -])(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|NOREPLICAS|READONLY|TRYAGAIN|UNBLOCKED) "
 )

@@ -95,6 +95,9 @@ class Connection:
             driver.execute("PRAGMA foreign_keys = ON")
             driver.execute("PRAGMA secure_delete = ON")
             driver.execute("PRAGMA trusted_schema = OFF")
+            # The folder for temporary files may be read-only, as in many containers, and would keep
+            # copies of texts that are erased later.
+            driver.execute("PRAGMA temp_store = MEMORY")
             driver.execute(f"PRAGMA synchronous = {self._synchronous}")
             driver.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
             if sys.platform == "darwin":

@@ -11,7 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from jazzmine.backends.files import is_read_only
 from jazzmine.backends.sqlite import search
@@ -175,7 +176,7 @@ class Database:
 
     # Writes
 
-    def commit(self, calls: Sequence[Call[Any]]) -> bool:
+    def commit(self, calls: Sequence[Call]) -> bool:
         """Make the changes of some calls in one transaction.
 
         Args:
@@ -237,26 +238,25 @@ class Database:
             # What was committed is stored all the same.
             logger.debug("%s-wal is emptied later: %s", self.path, error)
 
-    def purge(self) -> bool:
-        """Remove what was deleted from the database's files, where it may be left as raw bytes.
+    def purge_steps(self) -> Sequence[Callable[[], bool]]:
+        """Return what removes deleted records from the files, where they may be left as raw bytes.
 
-        Deleted values are overwritten, but pages that were split have copies of them.
-
-        Returns:
-            False if others read or write, or if there is more to do: other calls may write in
-            between.
+        Each step is repeated until it returns True: it returns False if others read or write, or
+        if there is more to do, so that other calls may write in between. A step that is done is
+        not repeated: rewriting a file that others read makes its log as much longer.
         """
         self._require_same_file()
         self._largest_log = 0  # a later write tries it again
+        steps = [self._rewrite, _empty_log]
+        if self.has_search:
+            steps.insert(0, search.merge)
+        return [partial(self._purge, step) for step in steps]
+
+    def _purge(self, step: Callable[[sqlite3.Connection], bool]) -> bool:
         writer = Connection(self.path, self._synchronous)
         try:
             with writer.lock:
-                connection = writer.driver()
-                return (
-                    (not self.has_search or search.merge(connection))
-                    and self._rewrite(connection)
-                    and _empty_log(connection)
-                )
+                return step(writer.driver())
         except sqlite3.Error as error:
             if is_busy(error):
                 return False
@@ -265,7 +265,10 @@ class Database:
             _close(writer)
 
     def _rewrite(self, connection: sqlite3.Connection) -> bool:
-        """Rewrite the file without its unused bytes if that is quick."""
+        """Rewrite the file without its unused bytes if that is quick.
+
+        Deleted values are overwritten, but pages that were split have copies of them.
+        """
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
         if pages * size <= _QUICKLY_REWRITTEN:

@@ -21,6 +21,7 @@ __all__ = [
     "SEARCH_FORMAT",
     "check_file",
     "newer",
+    "require_ours",
     "require_sqlite",
     "warn_of_network",
 ]
@@ -34,7 +35,7 @@ FORMAT = 1
 """The `user_version` of a database: what a version must know before it reads any table."""
 
 SEARCH_FORMAT = 2
-"""That of one with an index of words, which each program that writes must know."""
+"""That of one with a search index, which each program that writes must know."""
 
 _OLDEST = (3, 35, 0)
 
@@ -54,9 +55,13 @@ _NETWORK_TYPES = (
     "ceph",
     "lustre",
     "gfs",
-    "fuse.sshfs",
+    "fuse.blobfuse",
+    "fuse.gcsfuse",
     "fuse.glusterfs",
+    "fuse.juicefs",
+    "fuse.rclone",
     "fuse.s3fs",
+    "fuse.sshfs",
 )
 
 
@@ -111,9 +116,7 @@ def _check(path: str, component: str, version: int) -> int:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
             found = _number(connection, "PRAGMA application_id")
             if found != APPLICATION_ID:
-                tables = _number(connection, "SELECT count(*) FROM sqlite_master")
-                if found or tables or _number(connection, "PRAGMA user_version"):
-                    raise ConfigurationError(f"{path} is a database of another application")
+                require_ours(connection, path)
                 return 0
             stored_format = _number(connection, "PRAGMA user_version")
             stored: int = 0
@@ -144,6 +147,22 @@ def _is_half_created(path: str) -> bool:
     except OSError:
         return False
     return header.startswith(_JOURNAL) and header[16:20] == bytes(4)
+
+
+def require_ours(connection: sqlite3.Connection, path: str) -> None:
+    """Raise `ConfigurationError` for a database without our number, unless it is empty."""
+    found = _number(connection, "PRAGMA application_id")
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    if not (found or tables or _number(connection, "PRAGMA user_version")):
+        return
+    text = f"{path} is a database of another application"
+    if not found and "jazzmine_migrations" in tables:
+        stored_format = SEARCH_FORMAT if "search_state" in tables else FORMAT
+        text += (
+            ", or was restored from a .dump, which loses two numbers; then run PRAGMA"
+            f" application_id = {APPLICATION_ID}; PRAGMA user_version = {stored_format};"
+        )
+    raise ConfigurationError(text)
 
 
 def newer(path: str) -> ConfigurationError:

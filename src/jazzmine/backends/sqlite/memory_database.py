@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import finalize
 
 from jazzmine.backends.sqlite import search
@@ -67,6 +67,7 @@ class MemoryDatabase:
         finalize(self, connection.close).atexit = False
         connection.text_factory = bytes
         connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA temp_store = MEMORY")
         add_functions(connection)
         migrate(connection, self.path, self._component)
         connection.execute("PRAGMA foreign_keys = ON")
@@ -83,9 +84,9 @@ class MemoryDatabase:
         """Wait for the thread that uses it: SQLite's own locks are then free in both processes."""
         self.lock.acquire()
 
-    def purge(self) -> bool:
-        """Do nothing, and return True: no file has what was deleted."""
-        return True
+    def purge_steps(self) -> Sequence[Callable[[], bool]]:
+        """Return what removes deleted records from files: nothing, no file has them."""
+        return []
 
     # Reads
 
@@ -146,7 +147,7 @@ class MemoryDatabase:
 
     # Writes
 
-    def commit(self, calls: Sequence[Call[Any]]) -> bool:
+    def commit(self, calls: Sequence[Call]) -> bool:
         """Make the changes of some calls in one transaction, and return True.
 
         Raises:
@@ -156,7 +157,7 @@ class MemoryDatabase:
             self._transact(connection, calls)
         return True
 
-    def _transact(self, connection: sqlite3.Connection, calls: Sequence[Call[Any]]) -> None:
+    def _transact(self, connection: sqlite3.Connection, calls: Sequence[Call]) -> None:
         connection.text_factory = str
         try:
             before = connection.total_changes

@@ -1,4 +1,4 @@
-"""The index of words: what the analyser has made of each message, and an FTS5 table over that.
+"""The search index: what the analyser has made of each message, and an FTS5 table over that.
 
 Triggers note each message that is stored, changed or deleted, and what is noted is indexed in the
 same transaction. So what a process stores that has not learned of the index yet is not lost: the

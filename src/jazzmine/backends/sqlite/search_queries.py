@@ -1,4 +1,4 @@
-"""The searches in the index of words: how many messages match, and which are the newest."""
+"""The searches in the index: how many messages match, and which are the newest."""
 
 from __future__ import annotations
 

@@ -7,9 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from operator import attrgetter
 from queue import SimpleQueue
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 from weakref import finalize
 
 from jazzmine.backends.sqlite.errors import closed_meanwhile, translated
@@ -17,13 +16,18 @@ from jazzmine.deadline import backoff
 
 __all__ = ["Call", "Writer", "apply_all"]
 
-E = TypeVar("E")
-
 # Pauses between two attempts to begin a transaction while another process writes, in s.
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.002
 
 
-class Call(Generic[E]):
+class Event(Protocol):
+    """An event that another thread waits for."""
+
+    def set(self) -> None:
+        """Wake that thread, or its event loop."""
+
+
+class Call:
     """A change that a caller waits for, with its result or its error.
 
     Args:
@@ -38,9 +42,9 @@ class Call(Generic[E]):
 
     __slots__ = ("begun", "change", "done", "error", "result")
 
-    def __init__(self, change: Callable[[sqlite3.Connection], Any], done: E) -> None:
+    def __init__(self, change: Callable[[sqlite3.Connection], Any], done: Event) -> None:
         self.change: Callable[[sqlite3.Connection], Any] = change
-        self.done: E = done
+        self.done: Event = done
         self.result: Any = None
         self.error: BaseException | None = None
         self.begun: threading.Lock = threading.Lock()
@@ -50,32 +54,30 @@ class Call(Generic[E]):
         return self.begun.acquire(blocking=False)
 
 
-_Queue: TypeAlias = "SimpleQueue[Call[Any] | None]"  # None ends the thread
-_Commit: TypeAlias = Callable[[Sequence[Call[Any]]], bool]
+_Queue: TypeAlias = "SimpleQueue[Call | None]"  # None ends the thread
+_Commit: TypeAlias = Callable[[Sequence[Call]], bool]
 
 
-class Writer(Generic[E]):
+class Writer:
     """Runs the thread.
 
     Args:
         commit: makes the changes of some calls in one transaction; returns False if another
             process writes, so that none was begun.
-        set_all: sets events.
     """
 
-    def __init__(self, commit: _Commit, set_all: Callable[[Sequence[E]], None]) -> None:
+    def __init__(self, commit: _Commit) -> None:
         self._queue: _Queue = SimpleQueue()
         self._closed = False
-        arguments = (self._queue, commit, set_all)
         # The program may end without closing it, and the thread refers to no writer: it ends when
         # the writer is gone.
         self._thread = threading.Thread(
-            target=_work, args=arguments, name="jazzmine-writer", daemon=True
+            target=_work, args=(self._queue, commit), name="jazzmine-writer", daemon=True
         )
         finalize(self, self._queue.put, None).atexit = False
         self._thread.start()
 
-    def add(self, call: Call[E]) -> None:
+    def add(self, call: Call) -> None:
         """Have a change made after those that were added before.
 
         Raises:
@@ -93,42 +95,36 @@ class Writer(Generic[E]):
             self._thread.join(timeout)
 
 
-_done = attrgetter("done")
+def _work(queue: _Queue, commit: _Commit) -> None:
+    while not _write(queue, commit, queue.get()):
+        pass  # the calls, which refer to the writer, are dropped before the next ones
 
 
-def _work(queue: _Queue, commit: _Commit, set_all: Callable[[Sequence[Any]], None]) -> None:
-    calls: list[Call[Any]] = []
-    is_last = False
-    while not is_last:
-        calls.clear()  # they refer to the writer
-        is_last = _take_all(queue, calls)
-        pauses = None
-        while calls:
-            try:
-                if commit(calls):
-                    break
-            except BaseException as error:
-                _fail(calls, error)
+def _write(queue: _Queue, commit: _Commit, first: Call | None) -> bool:
+    """Make the changes that wait in one transaction; return whether they are the last ones."""
+    waiting, pauses = [first], backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
+    has_waited = False
+    while True:
+        while not queue.empty():
+            waiting.append(queue.get())
+        calls = [call for call in waiting if call is not None and not call.begun.locked()]
+        try:
+            if not calls or commit(calls):
                 break
-            pauses = pauses or backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
-            time.sleep(next(pauses))
-            is_last = is_last or _take_all(queue, calls, wait=False)
-            calls = [call for call in calls if not call.begun.locked()]
-        set_all(list(map(_done, calls)))
+        except BaseException as error:
+            _fail(calls, error)
+            break
+        has_waited = True
+        time.sleep(next(pauses))
+    for call in calls:
+        call.done.set()
+    if has_waited:
+        # Other processes wait, too: one that writes again at once would keep them waiting.
+        time.sleep(_SHORTEST_PAUSE)
+    return None in waiting
 
 
-def _take_all(queue: _Queue, calls: list[Call[Any]], *, wait: bool = True) -> bool:
-    """Add the calls of the queue to others; return whether they are the last ones."""
-    while wait or not queue.empty():
-        wait = False
-        call = queue.get()
-        if call is None:
-            return True
-        calls.append(call)
-    return False
-
-
-def apply_all(connection: sqlite3.Connection, calls: Sequence[Call[Any]], path: str) -> None:
+def apply_all(connection: sqlite3.Connection, calls: Sequence[Call], path: str) -> None:
     """Make the changes of calls; one that fails is undone without the others.
 
     Args:
@@ -153,7 +149,7 @@ def apply_all(connection: sqlite3.Connection, calls: Sequence[Call[Any]], path: 
         connection.execute("RELEASE call")
 
 
-def _fail(calls: Sequence[Call[Any]], error: BaseException) -> None:
+def _fail(calls: Sequence[Call], error: BaseException) -> None:
     """Let calls fail with the error of their transaction, unless they have one of their own."""
     for call in calls:
         call.begun.acquire(blocking=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -22,6 +23,7 @@ from jazzmine._async.clients.postgres.connection import (
     CANCEL_SECONDS,
     Connecting,
     Connection,
+    require_isolation,
     require_usable,
 )
 from jazzmine._async.clients.postgres.migration import (
@@ -33,6 +35,7 @@ from jazzmine._async.clients.postgres.migration import (
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine._compat.postgres import AsyncDriverPool as DriverPool
+from jazzmine._compat.postgres import async_getconn_of as getconn_of
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     TimedOut,
@@ -100,6 +103,7 @@ class PostgresClient:
             max_size=config.pool_max,
             open=False,
         )
+        self._getconn = getconn_of(self._pool)
 
     @property
     def is_closed(self) -> bool:
@@ -118,17 +122,18 @@ class PostgresClient:
         if self._users > 1:
             return
         try:
+            if self._config.pool is not None:
+                require_usable(self._config.pool)
             if await self._beside(self._bring_up_to_date):
                 begin_call()
             if self._config.pool is None:
                 await self._pool.open()
-            else:
-                await require_usable(self._pool)
         except BaseException:
             await self.close()
             raise
 
     async def _bring_up_to_date(self, connection: Connection) -> bool:
+        await require_isolation(connection)
         is_changed = False
         for component in self._components:
             is_changed |= await bring_up_to_date(connection, self._config, component)
@@ -153,7 +158,7 @@ class PostgresClient:
         return pending
 
     async def change_search(self, language: str | None) -> None:
-        """Add the index of words, make it anew for another language, or remove it.
+        """Add the search index, make it anew for another language, or remove it.
 
         Raises:
             ConfigurationError: the role may not change the schema.
@@ -166,25 +171,41 @@ class PostgresClient:
         begin_call()
 
     async def _beside(self, work: Work[T]) -> T:
-        """Call `work` with a connection that is not the pool's, and return its result.
-
-        If it cannot be opened, this raises the server's error; the pool would only log it.
-        """
+        """Call `work` with a connection that no call uses, and return its result."""
         deadline = call_deadline(self._timeout)
         try:
-            connection = await self._connect_until(deadline)
-            try:
+            async with self._apart(deadline) as connection:
                 connection.deadline = deadline
                 if not self._schema:
                     self._schema = await first_schema(connection)
                     self._config = replace(self._config, schema=self._schema)
                 return await work(connection)
-            finally:
-                await connection.close()
         except psycopg.Error as error:
             failure = error
         # Out here the error has no context, which might hold a secret.
         raise self._translated(failure)
+
+    @asynccontextmanager
+    async def _apart(self, deadline: Deadline) -> AsyncIterator[Connection]:
+        """Lend a new connection, or one of the application's pool, which may know another route.
+
+        If it cannot be opened, this raises the server's error; the pool would only log it.
+        """
+        if self._config.pool is not None:
+            connection = await self._getconn(deadline.remaining())
+            try:
+                yield connection
+            except BaseException as error:
+                await self._give_back(connection, error)
+                raise
+            connection.deadline = None
+            await self._pool.putconn(connection)
+            return
+        connection = await self._connect_until(deadline)
+        try:
+            yield connection
+        finally:
+            await connection.close()
 
     async def _connect_until(self, deadline: Deadline) -> Connection:
         while True:
@@ -275,7 +296,7 @@ class PostgresClient:
         while True:
             connection: Connection | None = None
             try:
-                connection = await self._pool.getconn(deadline.remaining())
+                connection = await self._getconn(deadline.remaining())
                 connection.deadline = deadline
                 if not repeats:
                     await connection.execute("", prepare=False)  # it is not lost already
@@ -337,7 +358,7 @@ class PostgresClient:
             The pauses after the next attempts.
         """
         if isinstance(error, PoolClosed):
-            raise StoreClosedError("this store was closed during the call") from error
+            raise StoreClosedError("this store, or its pool, was closed") from error
         if isinstance(error, PoolTimeout):
             error = self._failure or error
         elif not deadline.expired:
@@ -360,7 +381,7 @@ class PostgresClient:
     async def stream(
         self, statements: Sequence[str], size: int
     ) -> AsyncIterator[tuple[int, list[TupleRow]]]:
-        """Yield the rows of queries as they all were at one moment, on a connection of its own.
+        """Yield the rows of queries as they all were at one moment, on a connection apart.
 
         Before the first rows the server may sort all of them, within `migration_timeout`.
 
@@ -375,8 +396,7 @@ class PostgresClient:
         seconds = self._config.migration_timeout
         fetch = bind(f"FETCH FORWARD {size:d} FROM jazzmine_rows")
         try:
-            connection = await self.connect()
-            try:
+            async with self._apart(call_deadline(self._timeout)) as connection:
                 connection.deadline = Deadline(seconds)
                 async with connection.transaction():
                     await connection.run(bind(READ_AT_ONE_MOMENT))
@@ -387,8 +407,6 @@ class PostgresClient:
                             yield number, rows
                             connection.deadline = Deadline(seconds)
                         await connection.run(bind("CLOSE jazzmine_rows"))
-            finally:
-                await connection.close()
         except psycopg.Error as error:
             failure = error
         else:

@@ -15,12 +15,12 @@ from psycopg.rows import TupleRow, tuple_row
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.backends.postgres.errors import TimedOut
-from jazzmine.backends.postgres.schema import Query
+from jazzmine.backends.postgres.schema import Query, bind
 from jazzmine.backends.postgres.sockets import reset
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError
 
-__all__ = ["CANCEL_SECONDS", "Connecting", "Connection", "require_usable"]
+__all__ = ["CANCEL_SECONDS", "Connecting", "Connection", "require_isolation", "require_usable"]
 
 # How often, in s, a wait for the server looks for a signal.
 _TICK = 0.1
@@ -140,16 +140,30 @@ class Connecting:
             await sleep(_RECONNECTING)
 
 
-async def require_usable(pool: Any) -> None:
-    """Raise ConfigurationError unless the application's pool has connections of our class."""
+def require_usable(pool: Any) -> None:
+    """Raise ConfigurationError unless the application's pool is open, and of our connections."""
     kind = getattr(pool, "connection_class", None)
-    is_ours = isinstance(kind, type) and issubclass(kind, Connection)
-    if is_ours:
-        async with pool.connection() as connection:
-            is_ours = connection.autocommit
-    if not is_ours:
+    if not (isinstance(kind, type) and issubclass(kind, Connection)):
+        raise _unusable("another connection_class")
+    if pool.closed:
+        raise ConfigurationError("pool must be open before the store is opened")
+
+
+async def require_isolation(connection: Connection) -> None:
+    """Raise ConfigurationError if calls on such connections could overlook what others commit."""
+    if not connection.autocommit:  # of a pool of the application
+        raise _unusable("no autocommit")
+    (level,) = (await connection.run(bind("SHOW transaction_isolation")))[0]
+    if level == "repeatable read":
         raise ConfigurationError(
-            "pool must be a pool of psycopg_pool for this API, made with"
-            " connection_class=jazzmine.core.postgres.Connection (in jazzmine.sync for plain"
-            ' calls) and kwargs={"autocommit": True}'
+            "the role's transactions are REPEATABLE READ, in which an append could overlook"
+            " another: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
         )
+
+
+def _unusable(reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"pool has {reason}: it must be a pool of psycopg_pool for this API, made with"
+        " connection_class=jazzmine.core.postgres.Connection (in jazzmine.sync for plain"
+        ' calls) and kwargs={"autocommit": True}'
+    )

@@ -110,7 +110,7 @@ async def bring_up_to_date(
 async def change_search(
     connection: Connection, config: PostgresConfig, component: Component, language: str | None
 ) -> None:
-    """Add the index of words, make it anew and empty for another language, or remove it.
+    """Add the search index, make it anew and empty for another language, or remove it.
 
     Args:
         connection: a connection without an open transaction.
@@ -217,7 +217,7 @@ def _log_warning(diagnostic: Diagnostic) -> None:
 
 
 async def search_language(connection: Connection, schema: str, component: Component) -> str | None:
-    """Return the language of the index of words, empty without stems; None if there is none."""
+    """Return the language of the search index, empty without stems; None if there is none."""
     if not component.has_messages:
         return None
     state = await _state(connection, schema, component)
@@ -260,7 +260,7 @@ async def _state(connection: Connection, schema: str, component: Component) -> S
 async def _version(
     connection: Connection, schema: str, state: State, component: Component
 ) -> tuple[int, SearchState | None]:
-    """Return the number of the last migration, and the state of the index of words."""
+    """Return the number of the last migration, and the state of the search index."""
     if not state.has_versions:
         return 0, None
     if not state.may_read_versions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from time import monotonic
@@ -22,6 +23,7 @@ from jazzmine._sync.clients.postgres.connection import (
     CANCEL_SECONDS,
     Connecting,
     Connection,
+    require_isolation,
     require_usable,
 )
 from jazzmine._sync.clients.postgres.migration import (
@@ -33,6 +35,7 @@ from jazzmine._sync.clients.postgres.migration import (
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine._compat.postgres import SyncDriverPool as DriverPool
+from jazzmine._compat.postgres import sync_getconn_of as getconn_of
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     TimedOut,
@@ -100,6 +103,7 @@ class PostgresClient:
             max_size=config.pool_max,
             open=False,
         )
+        self._getconn = getconn_of(self._pool)
 
     @property
     def is_closed(self) -> bool:
@@ -118,17 +122,18 @@ class PostgresClient:
         if self._users > 1:
             return
         try:
+            if self._config.pool is not None:
+                require_usable(self._config.pool)
             if self._beside(self._bring_up_to_date):
                 begin_call()
             if self._config.pool is None:
                 self._pool.open()
-            else:
-                require_usable(self._pool)
         except BaseException:
             self.close()
             raise
 
     def _bring_up_to_date(self, connection: Connection) -> bool:
+        require_isolation(connection)
         is_changed = False
         for component in self._components:
             is_changed |= bring_up_to_date(connection, self._config, component)
@@ -153,7 +158,7 @@ class PostgresClient:
         return pending
 
     def change_search(self, language: str | None) -> None:
-        """Add the index of words, make it anew for another language, or remove it.
+        """Add the search index, make it anew for another language, or remove it.
 
         Raises:
             ConfigurationError: the role may not change the schema.
@@ -166,25 +171,41 @@ class PostgresClient:
         begin_call()
 
     def _beside(self, work: Work[T]) -> T:
-        """Call `work` with a connection that is not the pool's, and return its result.
-
-        If it cannot be opened, this raises the server's error; the pool would only log it.
-        """
+        """Call `work` with a connection that no call uses, and return its result."""
         deadline = call_deadline(self._timeout)
         try:
-            connection = self._connect_until(deadline)
-            try:
+            with self._apart(deadline) as connection:
                 connection.deadline = deadline
                 if not self._schema:
                     self._schema = first_schema(connection)
                     self._config = replace(self._config, schema=self._schema)
                 return work(connection)
-            finally:
-                connection.close()
         except psycopg.Error as error:
             failure = error
         # Out here the error has no context, which might hold a secret.
         raise self._translated(failure)
+
+    @contextmanager
+    def _apart(self, deadline: Deadline) -> Iterator[Connection]:
+        """Lend a new connection, or one of the application's pool, which may know another route.
+
+        If it cannot be opened, this raises the server's error; the pool would only log it.
+        """
+        if self._config.pool is not None:
+            connection = self._getconn(deadline.remaining())
+            try:
+                yield connection
+            except BaseException as error:
+                self._give_back(connection, error)
+                raise
+            connection.deadline = None
+            self._pool.putconn(connection)
+            return
+        connection = self._connect_until(deadline)
+        try:
+            yield connection
+        finally:
+            connection.close()
 
     def _connect_until(self, deadline: Deadline) -> Connection:
         while True:
@@ -275,7 +296,7 @@ class PostgresClient:
         while True:
             connection: Connection | None = None
             try:
-                connection = self._pool.getconn(deadline.remaining())
+                connection = self._getconn(deadline.remaining())
                 connection.deadline = deadline
                 if not repeats:
                     connection.execute("", prepare=False)  # it is not lost already
@@ -337,7 +358,7 @@ class PostgresClient:
             The pauses after the next attempts.
         """
         if isinstance(error, PoolClosed):
-            raise StoreClosedError("this store was closed during the call") from error
+            raise StoreClosedError("this store, or its pool, was closed") from error
         if isinstance(error, PoolTimeout):
             error = self._failure or error
         elif not deadline.expired:
@@ -360,7 +381,7 @@ class PostgresClient:
     def stream(
         self, statements: Sequence[str], size: int
     ) -> Iterator[tuple[int, list[TupleRow]]]:
-        """Yield the rows of queries as they all were at one moment, on a connection of its own.
+        """Yield the rows of queries as they all were at one moment, on a connection apart.
 
         Before the first rows the server may sort all of them, within `migration_timeout`.
 
@@ -375,8 +396,7 @@ class PostgresClient:
         seconds = self._config.migration_timeout
         fetch = bind(f"FETCH FORWARD {size:d} FROM jazzmine_rows")
         try:
-            connection = self.connect()
-            try:
+            with self._apart(call_deadline(self._timeout)) as connection:
                 connection.deadline = Deadline(seconds)
                 with connection.transaction():
                     connection.run(bind(READ_AT_ONE_MOMENT))
@@ -387,8 +407,6 @@ class PostgresClient:
                             yield number, rows
                             connection.deadline = Deadline(seconds)
                         connection.run(bind("CLOSE jazzmine_rows"))
-            finally:
-                connection.close()
         except psycopg.Error as error:
             failure = error
         else:

@@ -15,12 +15,12 @@ from psycopg.rows import TupleRow, tuple_row
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.backends.postgres.errors import TimedOut
-from jazzmine.backends.postgres.schema import Query
+from jazzmine.backends.postgres.schema import Query, bind
 from jazzmine.backends.postgres.sockets import reset
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError
 
-__all__ = ["CANCEL_SECONDS", "Connecting", "Connection", "require_usable"]
+__all__ = ["CANCEL_SECONDS", "Connecting", "Connection", "require_isolation", "require_usable"]
 
 # How often, in s, a wait for the server looks for a signal.
 _TICK = 0.1
@@ -141,15 +141,29 @@ class Connecting:
 
 
 def require_usable(pool: Any) -> None:
-    """Raise ConfigurationError unless the application's pool has connections of our class."""
+    """Raise ConfigurationError unless the application's pool is open, and of our connections."""
     kind = getattr(pool, "connection_class", None)
-    is_ours = isinstance(kind, type) and issubclass(kind, Connection)
-    if is_ours:
-        with pool.connection() as connection:
-            is_ours = connection.autocommit
-    if not is_ours:
+    if not (isinstance(kind, type) and issubclass(kind, Connection)):
+        raise _unusable("another connection_class")
+    if pool.closed:
+        raise ConfigurationError("pool must be open before the store is opened")
+
+
+def require_isolation(connection: Connection) -> None:
+    """Raise ConfigurationError if calls on such connections could overlook what others commit."""
+    if not connection.autocommit:  # of a pool of the application
+        raise _unusable("no autocommit")
+    (level,) = (connection.run(bind("SHOW transaction_isolation")))[0]
+    if level == "repeatable read":
         raise ConfigurationError(
-            "pool must be a pool of psycopg_pool for this API, made with"
-            " connection_class=jazzmine.core.postgres.Connection (in jazzmine.sync for plain"
-            ' calls) and kwargs={"autocommit": True}'
+            "the role's transactions are REPEATABLE READ, in which an append could overlook"
+            " another: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
         )
+
+
+def _unusable(reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"pool has {reason}: it must be a pool of psycopg_pool for this API, made with"
+        " connection_class=jazzmine.core.postgres.Connection (in jazzmine.sync for plain"
+        ' calls) and kwargs={"autocommit": True}'
+    )

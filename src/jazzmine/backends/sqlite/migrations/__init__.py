@@ -13,8 +13,13 @@ from importlib import resources
 from types import MappingProxyType
 from typing import NamedTuple
 
-from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT, SEARCH_FORMAT, newer
-from jazzmine.errors import ConfigurationError
+from jazzmine.backends.sqlite.file_check import (
+    APPLICATION_ID,
+    FORMAT,
+    SEARCH_FORMAT,
+    newer,
+    require_ours,
+)
 
 __all__ = ["Component", "Migration", "is_current", "migrate", "migrations"]
 
@@ -70,10 +75,8 @@ def is_current(connection: sqlite3.Connection, path: str, component: Component) 
     Raises:
         ConfigurationError: it belongs to another application or to a newer version.
     """
-    found = connection.execute("PRAGMA application_id").fetchone()[0]
-    if found != APPLICATION_ID:
-        if found or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise ConfigurationError(f"{path} is a database of another application")
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        require_ours(connection, path)
         return False
     if connection.execute("PRAGMA user_version").fetchone()[0] > SEARCH_FORMAT:
         raise newer(path)

@@ -1,9 +1,8 @@
-"""Run by tests under strace: some writes to an SQLite store, each of which may fail.
+"""Run by tests under strace: some writes to a store in files, each of which may fail.
 
-Arguments: the path of the database, "messages" or "memory" for the kind of store, and "close" or
-"abandon". What the store holds after each write
-that succeeded goes to the file `states` beside it, a line of JSON each. It ends with exit status 0
-unless a write that raised has changed something.
+Arguments: the folder of the store, its kind, and "close" or "abandon". What the store holds after
+each write that succeeded goes to the file `states` in the folder, a line of JSON each. It ends with
+exit status 0 unless a write that raised has changed something.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ State = Any
 # A checkpoint every few writes: the file itself is written as well, not only the -wal file.
 _PAGES_A_CHECKPOINT = 20
 
-connect = sqlite3.connect
+connect, write = sqlite3.connect, os.write
 
 MESSAGE_STEPS: list[Callable[[Any], object]] = [
     lambda store: store.store_conversation(conversation("c1")),
@@ -67,16 +66,25 @@ MEMORY_STEPS: list[Callable[[Any], object]] = [
     lambda store: store.end_turn("c1", "three", "intent"),
 ]
 
-STEPS = {"messages": MESSAGE_STEPS, "memory": MEMORY_STEPS}
-NOTHING: dict[str, State] = {"messages": [None, [], []], "memory": [None, None, None]}
+STEPS = {"json": MESSAGE_STEPS, "messages": MESSAGE_STEPS, "memory": MEMORY_STEPS}
+FILES = {"json": "messages.json", "messages": "agent.db", "memory": "agent.db"}
+NOTHING: dict[str, State] = {
+    "json": [None, [], []],
+    "messages": [None, [], []],
+    "memory": [None, None, None],
+}
 
 
-def open_store(kind: str, path: str | Path) -> Any:
+def open_store(kind: str, folder: str | Path) -> Any:
     """Open a store of a kind."""
-    opened: Any = MessageStore if kind == "messages" else WorkingMemoryStore
+    path = str(Path(folder, FILES[kind]))
+    if kind == "json":
+        return MessageStore.initialize({"storage": "json", "path": path})
+    config: dict[str, object] = {"storage": "sqlite", "path": path, "timeout": 2.0}
+    if kind == "messages":
+        return MessageStore.initialize(config)
     # A lock whose release fails with the disk is soon free.
-    options = {} if kind == "messages" else {"lock_timeout": 0.5}
-    return opened.initialize({"storage": "sqlite", "path": str(path), "timeout": 2.0, **options})
+    return WorkingMemoryStore.initialize({**config, "lock_timeout": 0.5})
 
 
 def seen(store: Any) -> State:
@@ -107,16 +115,26 @@ def _connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
     return connection
 
 
-def main(path: str, kind: str, end: str) -> None:
+def _write_some(fd: int, data: Any) -> int:
+    """Write as little at once as a system may."""
+    return write(fd, bytes(data[:4096]))
+
+
+def _descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def main(folder: str, kind: str, end: str) -> None:
     """Make all writes."""
     patch.object(sqlite3, "connect", _connect).start()
-    states = os.open(Path(path).with_name("states"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    patch.object(os, "write", _write_some).start()
+    states = os.open(Path(folder, "states"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
-        store = open_store(kind, path)
+        store = open_store(kind, folder)
     except (OSError, LockTimeoutError) as error:
         print("not opened:", type(error).__name__, error)
         return
-    before = _seen_at_last(store)
+    before, descriptors = _seen_at_last(store), _descriptors()
     for step in STEPS[kind]:
         try:
             step(store)
@@ -126,7 +144,9 @@ def main(path: str, kind: str, end: str) -> None:
             assert _seen_at_last(store) == before, "a write that raised has changed something"
             continue
         before = _seen_at_last(store)
-        os.write(states, json.dumps(before).encode() + b"\n")
+        os.writev(states, [json.dumps(before).encode() + b"\n"])
+    if kind == "json":  # SQLite opens connections as they are needed
+        assert _descriptors() <= descriptors + 1, "a descriptor has leaked"
     if end == "close":
         store.close()
     sys.stdout.flush()

@@ -1,0 +1,95 @@
+"""The chat page of the guide on FastAPI before clients that repeat a request, or go away."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from jazzmine.core import Message
+from tests.examples.test_documentation import ROOT, blocks_of
+
+GUIDE = ROOT / "docs" / "guides" / "fastapi.md"
+MESSAGES = "/conversations/c1/messages"
+
+
+@pytest.fixture
+async def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[dict[str, Any]]:
+    """What the guide defines, with its application started."""
+    monkeypatch.setenv("JAZZMINE_MESSAGE_STORE", f"sqlite:{tmp_path / 'agent.db'}")
+    names: dict[str, Any] = {}
+    for block in blocks_of(GUIDE):
+        if block.runs and "TestClient" not in block.text:
+            exec(block.text, names)
+    async with names["lifespan"](names["app"]):
+        yield names
+
+
+async def post(
+    app: Any, path: str, said: dict[str, str], parts: int | None = None, *, blocks: bool = False
+) -> int:
+    """Send a message, and return the status.
+
+    The client goes away after so many parts of the answer, while the server waits for the next
+    one, or (`blocks`) for the client.
+    """
+    status, received = 0, 0
+    gone = anyio.Event()
+    request = [{"type": "http.request", "body": json.dumps(said).encode(), "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        if request:
+            return request.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal status, received
+        status = message.get("status", status)
+        received += bool(message.get("body"))
+        if received == parts:
+            gone.set()
+            if blocks:
+                await anyio.sleep_forever()
+
+    scope = {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.0"}, "method": "POST",
+        "path": path, "raw_path": path.encode(), "query_string": b"", "http_version": "1.1",
+        "headers": [(b"x-user", b"ada"), (b"content-type", b"application/json")],
+    }  # fmt: skip
+    await app(scope, receive, send)
+    return status
+
+
+async def stored(guide: dict[str, Any]) -> list[Message]:
+    messages: list[Message] = await guide["app"].state.store.get_messages_by_conversation_id("c1")
+    return messages
+
+
+@pytest.mark.parametrize("text", ["hello", "cut in an emoji \ud83d"])
+async def test_a_repeated_request_is_one_turn(guide: dict[str, Any], text: str) -> None:
+    for _ in range(2):
+        assert await post(guide["app"], MESSAGES, {"id": "m1", "text": text}) == 200
+    assert [message.id for message in await stored(guide)] == ["m1", "m1-reply"]
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("parts", [1, 2, None])
+async def test_a_stream_whose_reader_has_gone_is_not_left_open(
+    guide: dict[str, Any], parts: int | None, blocks: bool
+) -> None:
+    said = {"id": "m1", "text": "hi"}
+    assert await post(guide["app"], "/conversations/c1/stream", said, parts, blocks=blocks) == 200
+    for _ in range(500):  # Python closes an abandoned generator a little later
+        question, reply = await stored(guide)
+        if "streams" not in reply.metadata:
+            break
+        await anyio.sleep(0.02)
+    assert "streams" not in reply.metadata
+    assert (question.id, reply.id) == ("m1", "m1-reply")
+    assert reply.original_content
+    assert "You said: hi".startswith(reply.original_content)
