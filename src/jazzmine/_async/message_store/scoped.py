@@ -8,6 +8,7 @@ from typing import Any
 from jazzmine._async.message_store.deletion import erase_conversations
 from jazzmine._async.message_store.ownership import OwnedRecords, about, not_stored, nothing
 from jazzmine._async.operation import composed, operation
+from jazzmine._async.view import for_user
 from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records.arguments import require_count, require_id
 from jazzmine.records.base import snapshot
@@ -288,15 +289,4 @@ class ScopedMessageStore(OwnedRecords):
         self._known.clear()
         return await erase_conversations(self._store.backend, owner, self.require_open)
 
-    @composed
-    async def prune_conversations(self, *, user_id: str | None = None, **bounds: Any) -> int:
-        """Delete old conversations of the user."""
-        return await self._store.prune_conversations(user_id=self._own(user_id), **bounds)
-
-    @composed
-    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        """Raise `ScopeError` unless both are the user."""
-        return await self._store.move_user(
-            self._own(require_id("from_user_id", from_user_id)),
-            self._own(require_id("to_user_id", to_user_id)),
-        )
+    prune_conversations = for_user(OwnedRecords.prune_conversations)

@@ -87,8 +87,8 @@ class WorkingMemoryStore(TransitionMethods):
         states = {}
         for conversation_id in await self.backend.sample(SAMPLED, self._deadline()):
             stored = await self.backend.load(conversation_id, self._deadline())
-            if stored.written is not None:
-                states[conversation_id] = stored.written, stored.user_id
+            if isinstance(stored.data, bytes):
+                states[conversation_id] = stored.data, stored.user_id
         require_right_keys(
             keyring,
             states,
