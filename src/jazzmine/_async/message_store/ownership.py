@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import wraps
-from typing import Any
+from inspect import unwrap
+from typing import Any, TypeVar, cast
 
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.operation import composed
@@ -26,6 +27,8 @@ from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 
 __all__ = ["OwnedRecords", "about", "not_stored", "nothing"]
+
+AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 
 class OwnedRecords(ConversationView[MessageStore], MessageStore):
@@ -109,25 +112,25 @@ def not_stored(record_id: str, after: str | None) -> Any:
     raise NotFoundError(f"{record_id!r} is not stored")
 
 
-def about(kind: RecordKind, name: str, result: Callable[[str, str | None], Any]) -> Any:
+_KINDS: Mapping[str, RecordKind] = {"message_id": "messages", "trace_id": "traces"}
+
+
+def about(method: AnyMethod, result: Callable[[str, str | None], Any]) -> AnyMethod:
     """Return the method of a view for a method whose first argument is the id of a record.
 
     Args:
-        kind: what the id is of.
-        name: the name of the method.
+        method: the method of the store.
         result: makes the result for a record that the user does not see.
     """
-    method = getattr(MessageStore, name)
-    argument = method.__wrapped__.__code__.co_varnames[1]
+    argument = unwrap(method).__code__.co_varnames[1]
+    kind = _KINDS.get(argument)
 
     @composed
     @wraps(method)
     async def call(self: OwnedRecords, *args: Any, **options: Any) -> Any:
-        given = args[0] if args else options.get(argument)
-        record_id = require_id(argument, given)
-        seen = self._has(record_id) if kind == "conversations" else self._sees(kind, record_id)
-        if not await seen:
+        record_id = require_id(argument, args[0] if args else options.get(argument))
+        if not await (self._sees(kind, record_id) if kind else self._has(record_id)):
             return result(record_id, options.get("after"))
-        return await getattr(self._store, name)(*args, **options)
+        return await getattr(self._store, method.__name__)(*args, **options)
 
-    return call
+    return cast("AnyMethod", call)
