@@ -7,6 +7,7 @@ exit status 0 unless a write that raised has changed something.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sqlite3
@@ -145,6 +146,7 @@ def main(folder: str, kind: str, end: str) -> None:
             continue
         before = _seen_at_last(store)
         os.writev(states, [json.dumps(before).encode() + b"\n"])
+    gc.collect()  # the errors, whose tracebacks hold files
     if kind == "json":  # SQLite opens connections as they are needed
         assert _descriptors() <= descriptors + 1, "a descriptor has leaked"
     if end == "close":

@@ -145,18 +145,3 @@ def test_no_password_is_shown_while_the_network_fails(
         assert is_unavailable(error)
         assert_kept(error, caplog, password)
         assert password not in f"{store.store!r} {vars(store.store)!r}"
-
-
-def test_an_error_that_repeats_its_address_is_found_out(caplog: pytest.LogCaptureFixture) -> None:
-    error = StoreUnavailableError("not reachable")
-    error.__context__ = ValueError(f"invalid: {POSTGRES[0]}")
-
-    with pytest.raises(AssertionError):
-        assert_kept(error, caplog)
-
-
-def test_a_log_record_that_shows_a_secret_is_found_out(caplog: pytest.LogCaptureFixture) -> None:
-    logging.getLogger("driver").warning("connecting to %s", POSTGRES[0])
-
-    with pytest.raises(AssertionError):
-        assert_kept(StoreUnavailableError("not reachable"), caplog)

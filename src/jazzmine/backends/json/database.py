@@ -153,7 +153,8 @@ class JSONDatabase(MemoryDatabase):
         try:
             content = file_content(records, language)
             replace_file(self.path, content, fsync=self._fsync)
-            self._file = KnownFile(self.path)
+            with suppress(OSError):  # it is written
+                self._file = KnownFile(self.path)
         finally:
             del replaced  # until here, so that a process without a free descriptor fails at once
         self._language = language
