@@ -232,11 +232,13 @@ class PostgresClient:
         pauses: Iterator[float] | None = None
         while True:
             connection: Connection | None = None
+            is_unknown = False
             try:
                 connection = self._access.getconn(deadline.remaining())
                 connection.deadline = deadline
                 if not repeats:
-                    connection.execute("", prepare=False)  # it is not lost already
+                    connection.execute("", prepare=False)  # shows whether it is lost already
+                    is_unknown = True
                 rows = connection.run(query, values, prepare=prepare)
             except BaseException as error:
                 is_lost = self._give_back(connection, error)
@@ -248,7 +250,7 @@ class PostgresClient:
                 self._access.putconn(connection)
                 return rows
             # The rest is off the common path.
-            is_unknown = is_lost and connection is not None and not repeats
+            is_unknown = is_unknown and is_lost
             pauses = self._pause_or_raise(failure, is_lost, is_unknown, pauses, deadline)
 
     def _give_back(self, connection: Connection | None, error: BaseException) -> bool:
