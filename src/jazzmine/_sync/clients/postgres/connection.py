@@ -30,6 +30,7 @@ from jazzmine.backends.postgres.sockets import reset
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError
+from jazzmine.process import PROCESS
 
 __all__ = ["CANCEL_SECONDS", "Connection", "Connector", "require_isolation", "require_usable"]
 
@@ -57,6 +58,7 @@ class Connection(psycopg.Connection[TupleRow]):
     Attributes:
         deadline: until when its calls wait for the server; None is psycopg's own way to wait.
         opened_at: when it was opened, by the monotonic clock.
+        process_id: the process that opened it.
         own_cursor: makes the cursors of `run`, whose parameters are numbered.
     """
 
@@ -66,6 +68,7 @@ class Connection(psycopg.Connection[TupleRow]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.opened_at: float = monotonic()
+        self.process_id: int = PROCESS.id
 
     @classmethod
     def connect(cls, conninfo: str = "", **options: Any) -> Self:
@@ -108,7 +111,13 @@ class Connection(psycopg.Connection[TupleRow]):
 
         Raises:
             psycopg.Error: it failed, or had no reply before the deadline.
+            ConfigurationError: the process was forked, and has its parent's pool.
         """
+        if self.process_id != PROCESS.id:
+            raise ConfigurationError(
+                "the pool belongs to the process before the fork: make a pool, and open the store,"
+                " in each forked process"
+            )
         cursor = self.own_cursor(self, row_factory=tuple_row)
         given = list(map(values.__getitem__, query.names)) if values else None
         # A text without parameters may have several statements, if it is sent as it is.
