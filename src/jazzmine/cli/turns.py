@@ -1,4 +1,4 @@
-"""The commands that show what turns did, and what they took in all."""
+"""The commands that show turns, and sums of their usage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageSummary
 from jazzmine.sync import MessageStore
 
-# What is followed are the turns that began so short a time ago, in ms, and those that took longer.
+# `--follow` reads the turns that began so short a time ago, in ms, and those that took longer.
 _RECENT = 600_000
 _AT_ONCE = 1_000
 
@@ -169,10 +169,10 @@ def _tokens(tokens: int, group: UsageSummary) -> str:
 def usage(
     stores: Stores,
     where: TraceFilter,
-    by: Annotated[UsageBy, typer.Option("--by", help="What to sum up by.")] = UsageBy.AGENT,
+    by: Annotated[UsageBy, typer.Option("--by", help="The groups.")] = UsageBy.AGENT,
     as_json: JSONOption = False,
 ) -> None:
-    """Sum up what turns took: tokens, costs, latencies, energy; most tokens first.
+    """Sum up the usage of turns: tokens, costs, latencies, energy; most tokens first.
 
     Days are those of UTC. `≥` precedes a sum that some calls of models did not report, or have
     no price for, and `–` for one that none reported. Copies that a fork made, and answers that were
