@@ -19,11 +19,12 @@ from jazzmine.deadline import begin_call
 from jazzmine.encryption.items import ItemCodec
 from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.records.arguments import (
+    ITEM_ORDERS,
+    require_choice,
     require_count,
     require_id,
     require_metadata,
     require_namespace,
-    require_order,
     require_revision,
     require_text,
     require_texts,
@@ -299,7 +300,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
             source_message_id=None
             if source_message_id is None
             else require_id("source_message_id", source_message_id),
-            order=require_order(order),
+            order=require_choice("order", order, ITEM_ORDERS),
             reads="items" if with_data else "values",
         )
         size = None if limit is None else require_count("limit", limit)
