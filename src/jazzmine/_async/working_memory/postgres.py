@@ -156,6 +156,10 @@ class PostgresBackend(WorkingMemoryBackend):
             rows = await self._rows(sql.CONVERSATIONS_OF, {"user": to_text(user_id)}, deadline)
         return [from_text(row[0]) for row in rows]
 
+    async def sample(self, limit: int, deadline: Deadline) -> list[str]:
+        rows = await self._rows(sql.SAMPLE, {"limit": limit}, deadline)
+        return [from_text(row[0]) for row in rows]
+
     async def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
