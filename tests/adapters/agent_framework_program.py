@@ -16,7 +16,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 from agent_framework import (
@@ -40,10 +40,11 @@ from jazzmine.sync import MessageStore
 
 
 class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
-    """Calls the tool `weather` for each new input, and then answers; keeps what it was sent."""
+    """Calls tools for each new input, and then answers; keeps what it was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, tools: Sequence[str] = ("weather",)) -> None:
         super().__init__()
+        self._tools = tools
         self.inputs: list[list[Message]] = []
         self.on_question: Callable[[], object] = lambda: None
 
@@ -63,13 +64,12 @@ class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClien
         return ResponseStream(updates(), finalizer=ChatResponse.from_updates)
 
     async def _reply(self, messages: Any) -> ChatResponse:
-        call_id = f"call-{len(messages)}"
-        content = (
-            Content.from_text("It rains.")
-            if messages[-1].role == "tool"
-            else Content.from_function_call(call_id, "weather", arguments='{"city":"Lisbon"}')
-        )
-        return ChatResponse(messages=[Message("assistant", [content])], usage_details=USAGE)
+        calls = [
+            Content.from_function_call(call_id, name, arguments='{"city":"Lisbon"}')
+            for name, call_id in zip(self._tools, (f"call-{len(messages)}", "other"), strict=False)
+        ]
+        contents = [Content.from_text("It rains.")] if messages[-1].role == "tool" else calls
+        return ChatResponse(messages=[Message("assistant", contents)], usage_details=USAGE)
 
 
 USAGE: Any = UsageDetails(input_token_count=10, output_token_count=5, total_token_count=15)

@@ -41,9 +41,10 @@ set_tracing_disabled(True)
 
 
 class ScriptedModel(Model):
-    """Calls the tool `weather` for each new input, and then answers; keeps what it was sent."""
+    """Calls a tool for each new input, and then answers; keeps what it was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, tool: str = "weather", arguments: str = '{"city":"Lisbon"}') -> None:
+        self._tool, self._arguments = tool, arguments
         self.inputs: list[Any] = []
         self.on_question: Callable[[], object] = lambda: None
 
@@ -67,8 +68,8 @@ class ScriptedModel(Model):
         else:
             output = ResponseFunctionToolCall(
                 call_id=f"call-{number}-{len(self.inputs[-1])}",
-                name="weather",
-                arguments='{"city":"Lisbon"}',
+                name=self._tool,
+                arguments=self._arguments,
                 type="function_call",
             )
         usage = Usage(
@@ -111,6 +112,11 @@ def agent(
     model = ScriptedModel()
     tools: list[Tool] = [function_tool(weather, **more)]
     return Agent(name="guide", model=model, tools=tools), model
+
+
+def asking(tool: str, arguments: str = "{}", **more: Any) -> Agent[Any]:
+    """Return an agent that calls a tool of another name, or hands over."""
+    return Agent(name="asking", model=ScriptedModel(tool, arguments), **more)
 
 
 def main() -> None:

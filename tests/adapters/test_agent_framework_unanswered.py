@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from agent_framework import Agent, AgentSession, Content, Message, tool
+from agent_framework import Agent, AgentSession, Content, FunctionTool, Message, tool
 
 from jazzmine.adapters.agent_framework import JazzmineHistoryProvider
 from jazzmine.core import MessageStore
@@ -54,6 +54,30 @@ async def test_a_call_that_waits_for_approval_is_kept_until_it_is_answered(
 
     assert response.text == "It rains."
     assert kinds(client.inputs[-1])[-2:] == ["function_call", "function_result"]
+
+
+async def test_a_call_beside_one_that_the_client_answers_is_sent_with_its_result(
+    provider: JazzmineHistoryProvider,
+) -> None:
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"rain in {city}"
+
+    shown = FunctionTool(name="show", description="Show.", func=None, input_model={})
+    client = ScriptedClient(["show", "weather"])
+    guide = Agent(client, tools=[weather, shown], context_providers=[provider])
+    waiting = AgentSession(session_id="s1")
+    (call, *_), *_ = (
+        message.contents for message in (await guide.run("Rain?", session=waiting)).messages
+    )
+    answer = Message("tool", [Content.from_function_result(call.call_id or "", result="seen")])
+
+    await guide.run(answer, session=AgentSession.from_dict(waiting.to_dict()))
+    assert kinds(client.inputs[-1]) == ["text", *["function_call"] * 2, *["function_result"] * 2]
+    # Without the session's state the framework does not make the other call.
+    await provider.save_messages("s2", (await provider.get_messages("s1"))[:2])
+    await guide.run(answer, session=AgentSession(session_id="s2"))
+    assert kinds(client.inputs[-1]) == ["text", "function_call", "function_result"]
 
 
 async def test_what_is_not_answered_is_left_out_and_stays_stored(

@@ -13,11 +13,13 @@ import anyio
 import pytest
 
 from jazzmine.adapters._calls import (
+    Direct,
     as_async,
+    completed,
     finished,
     require_session_id,
+    retry_conflicts,
 )
-from jazzmine.adapters._direct import Direct, completed, retry_conflicts
 from jazzmine.core import MessageStore
 from jazzmine.errors import ConflictError, StoreUnavailableError
 from jazzmine.sync import MessageStore as SyncMessageStore
@@ -170,7 +172,7 @@ async def test_conflicts_are_tried_again() -> None:
 
 
 async def test_conflicts_without_end_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jazzmine.adapters._direct._RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("jazzmine.adapters._calls._RETRY_SECONDS", 0.01)
 
     async def attempt() -> None:
         raise ConflictError("again")

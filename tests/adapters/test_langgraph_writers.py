@@ -71,6 +71,7 @@ def test_time_travel_is_no_stale_run(items: LongTermMemoryStore) -> None:
         assert texts(graph, settings())[0] == "one"
         assert "two" not in texts(graph, settings())
         graph.update_state(oldest.config, question("four"))
+        graph.update_state(between[-1].config, None, as_node="__copy__")
         graph.invoke(question("five"), settings(), durability="sync")
 
 

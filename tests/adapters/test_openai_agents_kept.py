@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from agents import Agent, Runner, function_tool
 from agents.memory import OpenAIResponsesCompactionSession
 
@@ -15,8 +16,10 @@ from tests.adapters.test_openai_agents_runs import COMPACTION, ScriptedClient
 from tests.adapters.traces import only_trace
 
 
-def compacted(session: Any, on_call: Any = None) -> OpenAIResponsesCompactionSession:
-    client: Any = ScriptedClient(COMPACTION)
+def compacted(
+    session: Any, on_call: Any = None, output: tuple[dict[str, Any], ...] = (COMPACTION,)
+) -> OpenAIResponsesCompactionSession:
+    client: Any = ScriptedClient(*output)
     compact = client.responses.compact
 
     async def compact_and_more(**given: Any) -> Any:
@@ -54,15 +57,20 @@ async def test_a_compaction_keeps_originals_and_traces(store: MessageStore) -> N
     assert (await store.get_turn_traces_by_conversation_id("s1"))[-1].turn_number == 3
 
 
-async def test_a_compaction_keeps_the_turn_of_another_worker(store: MessageStore) -> None:
+@pytest.mark.parametrize("output", [(COMPACTION,), ()], ids=["compacted", "to nothing"])
+async def test_a_compaction_keeps_the_turn_of_another_worker(
+    store: MessageStore, output: tuple[dict[str, Any], ...]
+) -> None:
     session, (guide, _) = session_of(store), agent()
 
     async def add() -> None:
         await session_of(store).add_items(said("of another worker"))
 
-    await Runner.run(guide, "Rain?", session=compacted(session, add))
+    await Runner.run(guide, "Rain?", session=compacted(session, add, output))
 
-    assert said("of another worker")[0] in await session.get_items()
+    kept = await session.get_items()
+    assert kept[0] == said("Rain?")[0]
+    assert kept[-1] == said("of another worker")[0]
 
 
 async def test_a_rejected_call_and_one_that_times_out_did_not_succeed(store: MessageStore) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Generator
 import pytest
 
 from jazzmine import Conversation, Message, MessageRole
-from jazzmine.adapters._calls import called_directly
-from jazzmine.adapters._direct import completed
+from jazzmine.adapters._calls import called_directly, completed
 from jazzmine.adapters._recorder import RunRecorder, parsed_json
 from jazzmine.sync import MessageStore
 

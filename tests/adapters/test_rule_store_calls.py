@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -171,3 +171,44 @@ async def copy_stands_alone(agent: Played) -> None:
     assert await asyncio.wait_for(said(), 10) == source
     await agent.run("Rain again?")
     assert await said() == source
+
+
+@pytest.mark.parametrize("name", PLAYED)
+async def test_the_conversation_of_a_guest_who_signs_in_goes_on(name: str) -> None:
+    with opened(name) as agent:
+        await agent.run("Rain?")
+        agent.store.move_user("u1", "u2")
+        agent.items.move_user("u1", "u2")
+
+        await agent.run("And now?")
+
+        assert len(await agent.history()) == 8
+        conversation = agent.store.get_conversation_by_id(agent.conversation_id)
+        assert conversation is not None
+        assert conversation.user_id == "u2"
+
+
+async def test_a_session_of_adk_that_was_moved_is_listed_as_it_is_read() -> None:
+    with opened("google_adk") as agent:
+        await agent.run("Rain?")
+        agent.store.move_user("u1", "u2")
+        fork(agent, "a copy of any id")
+
+        service = cast(Any, agent).service
+        listed, _ = (await service.list_sessions(app_name="a1", user_id="u2")).sessions
+        place = {"app_name": listed.app_name, "user_id": listed.user_id, "session_id": listed.id}
+        found = await service.get_session(**place)
+        assert len(found.events) == 4
+
+
+async def test_a_scope_of_pydantic_ai_is_the_user_also_after_a_move() -> None:
+    from pydantic_ai.conversation import Conversation
+
+    with opened("pydantic_ai") as agent:
+        conversations = cast(Any, agent).conversations
+        await conversations.save(Conversation(conversation_id="c1"), scope="guest")
+        agent.store.move_user("guest", "ana")
+
+        assert await conversations.load("c1", scope="guest") is None
+        assert await conversations.load("c1", scope="ana") is not None
+        assert [found.scope for found in await conversations.list_conversations()] == ["ana"]

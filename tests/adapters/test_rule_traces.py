@@ -9,9 +9,9 @@ from contextlib import suppress
 import pytest
 
 from jazzmine import Conversation, Message, MessageRole, TurnTrace
-from jazzmine.adapters._calls import called_directly
-from jazzmine.adapters._direct import completed
-from jazzmine.adapters._recorder import RunRecorder, append_with_traces
+from jazzmine.adapters._calls import called_directly, completed
+from jazzmine.adapters._conversations import append_with_traces
+from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
 from tests.adapters.played import PLAYED, Played

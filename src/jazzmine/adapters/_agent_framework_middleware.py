@@ -14,7 +14,8 @@ from agent_framework import (
 )
 
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder, finish_when_dropped, parsed_json, unrecorded
+from jazzmine.adapters._conversations import finish_when_dropped
+from jazzmine.adapters._recorder import RunRecorder, parsed_json, unrecorded
 from jazzmine.records.storable import storable_json
 
 __all__ = ["recorded_run", "recorder"]

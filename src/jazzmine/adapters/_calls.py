@@ -1,10 +1,12 @@
-"""How adapters call a store: its arguments, appends, threads, cancellation and retries."""
+"""How adapters call a store: its arguments, threads, cancellation and retries."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -14,72 +16,23 @@ from jazzmine._async.message_store.store import MessageStore as AsyncMessageStor
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._direct import Direct
-from jazzmine.adapters._recorder import RunRecorder, append_with_traces
-from jazzmine.errors import IntegrityError
-from jazzmine.records.log import ANY, AnyMessage
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.errors import ConflictError
 
 __all__ = [
-    "Conversations",
+    "Direct",
     "as_async",
     "called_directly",
+    "completed",
     "finished",
     "items_as_async",
-    "newest_shown",
     "require_session_id",
     "require_several",
+    "retry_conflicts",
 ]
 
 T = TypeVar("T")
 
-# How many messages are read at once.
-_PAGE = 500
-
-
-class Conversations:
-    """The conversations of an adapter, which are stored with their first messages.
-
-    Raises:
-        ValueError: an id is missing.
-        TypeError: an argument is of another type.
-    """
-
-    def __init__(
-        self, store: AsyncMessageStore | MessageStore, user_id: str, agent_id: str
-    ) -> None:
-        self.given: AsyncMessageStore | MessageStore = store
-        self.store: AsyncMessageStore = as_async(store)
-        self.user_id: str = require_session_id(user_id, "user_id")
-        self.agent_id: str = require_session_id(agent_id, "agent_id")
-
-    async def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Message],
-        expected_last: str | AnyMessage | None = ANY,
-        runs: Sequence[tuple[RunRecorder, Sequence[Message]]] = (),
-    ) -> None:
-        """Append messages as `append_with_traces` does; store the conversation if it is new."""
-        append = partial(
-            append_with_traces, self.store, conversation_id, messages, runs, expected_last
-        )
-        try:
-            await append()
-        except IntegrityError:
-            # It is as old as its first message, so it is never newer than its messages.
-            conversation = Conversation(
-                id=conversation_id,
-                user_id=self.user_id,
-                agent_id=self.agent_id,
-                created_at=min((message.timestamp for message in messages), default=0),
-            )
-            await self.store.get_or_create_conversation(conversation)
-            await append()
-
-    def recorder(self, conversation_id: str) -> RunRecorder:
-        """Return the recorder of a run whose messages go to a conversation."""
-        return RunRecorder(self.store, conversation_id, self.user_id, self.agent_id)
+_RETRY_SECONDS = 30.0
 
 
 def require_session_id(session_id: object, name: str = "session_id") -> str:
@@ -143,6 +96,21 @@ def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStor
     return cast(AsyncMessageStore, Direct(store))
 
 
+class Direct:
+    """Gives a sync store the async API: each call is done at once, and waits for no event loop."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(self._store, name)
+
+        async def run(*args: Any, **kwargs: Any) -> Any:
+            return method(*args, **kwargs)
+
+        return run
+
+
 class _InThreads:
     """Runs each call of a sync store in a worker thread; it belongs to no event loop."""
 
@@ -156,22 +124,6 @@ class _InThreads:
             return await run_blocking(partial(method, *args, **kwargs))
 
         return run
-
-
-async def newest_shown(store: AsyncMessageStore, conversation_id: str, count: int) -> list[Message]:
-    """Return the newest messages that are not flagged, oldest first."""
-    found: list[Message] = []
-    after: str | None = None
-    size = min(max(count, 1), _PAGE)
-    while len(found) < count:
-        page = await store.get_messages_by_conversation_id(
-            conversation_id, order="newest", limit=size, after=after
-        )
-        found += [message for message in page if not message.is_flagged]
-        if len(page) < size:
-            break
-        after = page[-1].id
-    return found[: max(count, 0)][::-1]
 
 
 async def finished(call: Awaitable[T]) -> T:
@@ -190,3 +142,38 @@ async def finished(call: Awaitable[T]) -> T:
             task.exception()  # marks it as seen
         raise
     return task.result()
+
+
+def completed(call: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that never waits, such as one on a `Direct` store."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        return cast(T, done.value)
+    call.close()
+    raise RuntimeError("the coroutine waits for an event loop")
+
+
+async def retry_conflicts(attempt: Callable[[], Awaitable[T]], store: object = None) -> T:
+    """Repeat an attempt, which reads and then writes, until no other writer comes between.
+
+    Raises:
+        ConflictError: that took more than 30 s.
+    """
+    until, longest = time.monotonic() + _RETRY_SECONDS, 0.002
+    while True:
+        try:
+            return await attempt()
+        except ConflictError:
+            if time.monotonic() >= until:
+                raise
+        pause = random.uniform(0, longest)
+        if isinstance(store, Direct):
+            _sleep(pause)
+        else:
+            await asyncio.sleep(pause)
+        longest = min(longest * 2, 0.1)
+
+
+def _sleep(seconds: float) -> None:
+    time.sleep(seconds)

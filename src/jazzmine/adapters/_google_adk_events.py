@@ -10,14 +10,14 @@ from google.adk.events.event import Event
 from jazzmine.adapters._calls import require_session_id
 from jazzmine.adapters._items import Described, call_text, described, item_message, item_of, text_of
 from jazzmine.adapters._pairs import Part, whole
-from jazzmine.records.messages import Message, MessageRole
+from jazzmine.records.messages import Conversation, Message, MessageRole
 
 __all__ = [
     "conversation_id_of",
     "event_delta",
     "event_message",
     "event_of",
-    "session_id_of",
+    "place_of",
     "visible_events",
     "without_temporary",
 ]
@@ -41,10 +41,15 @@ def conversation_id_of(app_name: str, user_id: str, session_id: str) -> str:
     )
 
 
-def session_id_of(conversation_id: str) -> str:
-    """Return the id of the session whose conversation it is."""
-    part = conversation_id.rpartition("/")[2]
-    return part.replace("%2F", "/").replace("%25", "%")
+def place_of(conversation: Conversation) -> Sequence[str]:
+    """Return the app, the user and the id of the session with a conversation.
+
+    `move_user` may have given it to another user; a copy may have any id.
+    """
+    parts = conversation.id.split("/")
+    if len(parts) != 3:
+        parts = [conversation.agent_id, conversation.user_id, parts[-1]]
+    return [part.replace("%2F", "/").replace("%25", "%") for part in parts]
 
 
 def without_temporary(event: Event, prefix: str) -> Event:

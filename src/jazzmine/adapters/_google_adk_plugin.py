@@ -10,7 +10,8 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder, finish_when_dropped, remember, unrecorded
+from jazzmine.adapters._conversations import finish_when_dropped
+from jazzmine.adapters._recorder import RunRecorder, remember, unrecorded
 
 __all__ = ["JazzmineTracePlugin"]
 

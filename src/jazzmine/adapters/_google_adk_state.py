@@ -8,7 +8,7 @@ from typing import Any
 
 from google.adk.sessions.state import State
 
-from jazzmine.adapters._direct import retry_conflicts
+from jazzmine.adapters._calls import retry_conflicts
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem

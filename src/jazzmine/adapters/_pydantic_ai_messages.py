@@ -194,6 +194,8 @@ def record_of(message: Message) -> ConversationRecord | None:
         return None
     record = _RECORDS.validate_python(found)
     record.conversation_id = message.conversation_id
+    # `move_user` may have made it another user's.
+    record.scope = message.user_id if record.scope else record.scope
     return record
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
-from weakref import finalize
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
-from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import text_of
-from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
-from jazzmine.records.log import ANY, AnyMessage
+from jazzmine.errors import IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.recorded_calls import ModelCall, ToolCall
 from jazzmine.records.traces import TurnTrace
@@ -24,11 +20,10 @@ from jazzmine.records.usage import TraceFilter
 
 __all__ = [
     "RunRecorder",
-    "append_with_traces",
-    "finish_when_dropped",
     "parsed_json",
-    "redact",
+    "redacted",
     "remember",
+    "shortened",
     "unrecorded",
 ]
 
@@ -60,6 +55,7 @@ class RunRecorder:
     Attributes:
         store: the store; another form of it may take its place.
         user_id: the user, who may be known only when messages are stored.
+        first_id: the message of the run that was stored first, or None.
         last_id: the message of the run that was stored last, or None.
         is_redacted: whether a message of the run was redacted, and the trace must not repeat it.
     """
@@ -70,6 +66,7 @@ class RunRecorder:
         self.conversation_id: str = conversation_id
         self.store: AsyncMessageStore = store
         self.user_id: str = user_id
+        self.first_id: str | None = None
         self.last_id: str | None = None
         self.is_redacted = False
         self._agent_id = agent_id
@@ -119,7 +116,9 @@ class RunRecorder:
         self._total = usage
 
     def begin_tool_call(self, key: object, name: str, arguments: object, call_id: str) -> None:
-        """Note that a tool is called, with any arguments."""
+        """Note that a tool is called, with any arguments; "" is a call whose id is not known."""
+        asked = (ids for ids, call in self._asked.items() if call == (name, arguments))
+        call_id = call_id or next(asked, "")
         call = self._turn.tool_call(name, arguments, call_id=call_id)
         call.begin()
         self._tools[key] = call
@@ -138,6 +137,10 @@ class RunRecorder:
     def forget_tool_call(self, key: object) -> None:
         """Leave out a call that did not take place."""
         self._tools.pop(key, None)
+
+    def forget_open_tool_calls(self) -> None:
+        """Leave out the calls that have not ended: they wait for a person, and are made again."""
+        self._tools.clear()
 
     def ask_tool_call(self, call_id: str, name: str, arguments: object) -> None:
         """Note that a model has asked for a call, which may be refused, or never run."""
@@ -174,6 +177,11 @@ class RunRecorder:
         """Return whether a call of a tool was asked for in this run, or has begun."""
         return call_id in self._asked or call_id in self._begun
 
+    async def is_recorded_before(self, call_id: str) -> bool:
+        """Return whether one of the newest traces of the conversation has a call of a tool."""
+        newest = await self._newest_traces()
+        return any(tool.call_id == call_id for trace in newest for tool in trace.tool_traces)
+
     @property
     def has_open_calls(self) -> bool:
         """Whether a model or a tool was called that has not answered yet."""
@@ -200,6 +208,7 @@ class RunRecorder:
         """Note that messages were appended with what `trace_with` returned."""
         if not messages:
             return
+        self.first_id = self.first_id or messages[0].id
         self.last_id = messages[-1].id
         if trace is not None:
             self._stored = trace
@@ -264,12 +273,15 @@ class RunRecorder:
         elif earlier is not None:
             number = earlier.turn_number + 1
         else:
-            where = TraceFilter(conversation_id=self.conversation_id)
-            newest = await self.store.find_turn_traces(where, limit=_RUNS_AT_ONCE)
+            newest = await self._newest_traces()
             number = max((trace.turn_number for trace in newest), default=0) + 1
         trace = self.measured(message_id)
-        trace = _redacted(trace) if self.is_redacted else trace
+        trace = redacted(trace) if self.is_redacted else trace
         return trace.model_copy(update={"turn_number": number, "user_id": self.user_id})
+
+    async def _newest_traces(self) -> Sequence[TurnTrace]:
+        where = TraceFilter(conversation_id=self.conversation_id)
+        return await self.store.find_turn_traces(where, limit=_RUNS_AT_ONCE)
 
     async def _append_note(self) -> str | None:
         """Append a flagged message, and return its id; None if the conversation was deleted."""
@@ -291,74 +303,6 @@ class RunRecorder:
         return note.id
 
 
-async def append_with_traces(
-    store: AsyncMessageStore,
-    conversation_id: str,
-    messages: Sequence[Message],
-    runs: Sequence[tuple[RunRecorder, Sequence[Message]]] = (),
-    expected_last: str | AnyMessage | None = ANY,
-) -> Sequence[Message]:
-    """Append messages as `append_messages` does, with the traces of their runs.
-
-    The step that stores a trace gives it its number: no other trace is stored between the reading
-    of the newest number and the append.
-
-    Raises:
-        ConflictError: another message is the newest.
-    """
-    last = runs[0][0].last_id if runs and expected_last is ANY else expected_last
-
-    async def attempt() -> tuple[Sequence[Message], list[TurnTrace | None]]:
-        nonlocal last
-        traces: list[TurnTrace | None] = []
-        unsaved: list[TurnTrace] = []
-        for run, said in runs:
-            trace = await run.trace_with(said, earlier=unsaved[-1] if unsaved else None)
-            traces.append(trace)
-            unsaved += [] if trace is None else [trace]
-        try:
-            stored = await store.append_messages(
-                conversation_id,
-                messages,
-                expected_last=last if unsaved else expected_last,
-                trace=unsaved[-1] if unsaved else None,
-            )
-        except ConflictError as error:
-            last = error.newest_id
-            raise
-        for trace in unsaved[:-1]:
-            await store.store_turn_trace(trace)
-        return stored, traces
-
-    stored, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
-    for (run, said), trace in zip(runs, traces, strict=True):
-        await run.appended(said, trace)
-    return stored
-
-
-# Runs whose end is being stored; the loop alone would not keep these tasks.
-_ENDING: set[asyncio.Task[None]] = set()
-
-
-def finish_when_dropped(run: RunRecorder, owner: object) -> None:
-    """Store what a run has recorded once its framework has dropped the run.
-
-    If a reader leaves a stream, or a run is cancelled, some frameworks tell nobody.
-    """
-    loop = asyncio.get_running_loop()
-
-    def finish() -> None:
-        task = loop.create_task(run.finish())
-        _ENDING.add(task)
-        task.add_done_callback(_ENDING.discard)
-
-    def end() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(finish)
-
-    finalize(owner, end).atexit = False
-
-
 def unrecorded() -> RunRecorder:
     """Return a recorder of no run, for calls that nobody records."""
     return RunRecorder(cast(AsyncMessageStore, None), "none", "", "none")
@@ -371,22 +315,7 @@ def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
         kept.pop(next(iter(kept)), None)
 
 
-async def redact(
-    store: AsyncMessageStore, old: Message, new: Message, run: RunRecorder | None = None
-) -> None:
-    """Take what a message has said before out of the title of its conversation and of its trace."""
-    conversation = await store.get_conversation_by_id(old.conversation_id)
-    if conversation is not None and conversation.title == shortened(old.original_content):
-        title = shortened(new.original_content)
-        await store.edit_conversation(old.conversation_id, title=title)
-    trace = await store.get_turn_trace_by_message_id(old.id)
-    if trace is not None:
-        await store.store_turn_trace(_redacted(trace))
-    if run is not None:
-        run.is_redacted = True
-
-
-def _redacted(trace: TurnTrace) -> TurnTrace:
+def redacted(trace: TurnTrace) -> TurnTrace:
     """Return a trace without what its calls were given and gave back, which may repeat a text."""
     hidden = "[redacted]"
     changes: dict[str, Any] = {"arguments": None, "final_data": None, "traceback": None}

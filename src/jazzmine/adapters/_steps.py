@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
-from jazzmine.adapters._calls import finished
-from jazzmine.adapters._direct import Direct, completed
+from jazzmine.adapters._calls import Direct, completed, finished
 
 __all__ = ["Steps"]
 

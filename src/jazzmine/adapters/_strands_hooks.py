@@ -48,7 +48,9 @@ class JazzmineHooks(HookProvider):
         self._runs[agent_id] = self._begin_run(agent_id)
 
     def _end(self, event: AfterInvocationEvent) -> None:
-        self._runs.pop(event.agent.agent_id, None)
+        run = self._runs.pop(event.agent.agent_id, None)
+        if run is not None and event.result is not None and event.result.interrupts:
+            run.forget_open_tool_calls()
         self._end_run(event.agent.agent_id)
 
     def _begin_model_call(self, event: BeforeModelCallEvent) -> None:

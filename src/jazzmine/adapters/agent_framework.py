@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import Conversations, finished, require_session_id
-from jazzmine.adapters._direct import retry_conflicts
+from jazzmine.adapters._calls import finished, require_session_id, retry_conflicts
+from jazzmine.adapters._conversations import Conversations
 from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import (
     Described,
@@ -27,7 +27,12 @@ from jazzmine.records import messages as records
 from jazzmine.records.messages import MessageRole
 
 with supported("agent-framework-core", "1.20.0", "2.0"):
-    from agent_framework import Content, HistoryProvider, Message
+    from agent_framework import (
+        DEFAULT_TOOL_APPROVAL_SOURCE_ID,
+        Content,
+        HistoryProvider,
+        Message,
+    )
 
     from jazzmine.adapters._agent_framework_middleware import recorded_run, recorder
 
@@ -99,7 +104,10 @@ class JazzmineHistoryProvider(HistoryProvider):
         await super().before_run(agent=agent, session=session, context=context, state=state)
         given: dict[str, list[Message]] = context.context_messages
         if self.source_id in given:
-            given[self.source_id] = _whole(given[self.source_id], context.input_messages)
+            goes_on = bool(session.state.get(DEFAULT_TOOL_APPROVAL_SOURCE_ID))
+            given[self.source_id] = _whole(
+                given[self.source_id], context.input_messages, goes_on=goes_on
+            )
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
@@ -174,24 +182,19 @@ class JazzmineHistoryProvider(HistoryProvider):
         return f"{name}/{quote(self.source_id, safe='')}"
 
 
-def _whole(messages: list[Message], given: Sequence[Message]) -> list[Message]:
+def _whole(messages: list[Message], given: Sequence[Message], *, goes_on: bool) -> list[Message]:
     """Return the messages of a history without halves of pairs.
 
     Args:
         messages: the history.
-        given: what a run is given after it. With the approval of one call, all calls of the same
-            message are answered by the run.
+        given: what a run is given after it.
+        goes_on: whether the session has calls that waited for a person. With the approval, or the
+            result, of one of them the run makes the other calls of the same message, too.
     """
     answered = {call for message in given for content in message.contents for call in _ids(content)}
     for message in messages:
         asked = {call for content in message.contents for call in _ids(content)}
-        if asked & {
-            call
-            for message in given
-            for content in message.contents
-            if content.type == "function_approval_response"
-            for call in _ids(content)
-        }:
+        if goes_on and asked & answered:
             answered |= asked
     parts: list[Part] = []
     for message in messages:

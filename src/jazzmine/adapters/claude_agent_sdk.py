@@ -10,14 +10,9 @@ from uuid import UUID, uuid4, uuid5
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import (
-    Conversations,
-    finished,
-    require_session_id,
-    require_several,
-)
+from jazzmine.adapters._calls import finished, require_session_id, require_several, retry_conflicts
 from jazzmine.adapters._claude_runs import Transcripts, blocks_of
-from jazzmine.adapters._direct import retry_conflicts
+from jazzmine.adapters._conversations import Conversations
 from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import (
     Described,

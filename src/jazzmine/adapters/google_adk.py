@@ -12,11 +12,10 @@ from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncI
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import as_async, finished, items_as_async, newest_shown
-from jazzmine.adapters._direct import retry_conflicts
+from jazzmine.adapters._calls import as_async, finished, items_as_async, retry_conflicts
+from jazzmine.adapters._conversations import append_with_traces, newest_shown
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import text_of
-from jazzmine.adapters._recorder import append_with_traces
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.items import MemoryItem
@@ -40,7 +39,7 @@ with supported("google-adk", "2.13.0", "3.0"):
         conversation_id_of,
         event_delta,
         event_message,
-        session_id_of,
+        place_of,
         visible_events,
         without_temporary,
     )
@@ -220,11 +219,11 @@ class JazzmineSessionService(BaseSessionService):
             found = await self._store.get_conversations_by_agent_id(app_name, **page)
         else:
             found = await self._store.get_conversations_by_user_id(user_id, **page)
-        users = sorted({conversation.user_id for conversation in found})
-        shared = await self._shared.read_all(app_name, users)
+        users = [place_of(conversation)[1] for conversation in found]
+        shared = await self._shared.read_all(app_name, sorted(set(users)))
         return [
-            _session(conversation, _kept_state(conversation)[0], shared[conversation.user_id], None)
-            for conversation in found
+            _session(conversation, _kept_state(conversation)[0], shared[user], None)
+            for conversation, user in zip(found, users, strict=True)
         ]
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -354,10 +353,11 @@ def _session(
     conversation: Conversation, own: dict[str, Any], shared: dict[str, Any], last: str | None
 ) -> Session:
     """Return a session with a state; the last of its messages that is read may be None."""
+    app_name, user_id, session_id = place_of(conversation)
     session = Session(
-        id=session_id_of(conversation.id),
-        app_name=conversation.agent_id,
-        user_id=conversation.user_id,
+        id=session_id,
+        app_name=app_name,
+        user_id=user_id,
         state={**own, **shared},
         last_update_time=conversation.last_updated_at / 1000,
     )

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from dataclasses import fields
+from itertools import takewhile
 from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import (
-    Conversations,
-    called_directly,
     finished,
-    newest_shown,
     require_session_id,
     require_several,
+    retry_conflicts,
 )
-from jazzmine.adapters._direct import completed, retry_conflicts
+from jazzmine.adapters._conversations import Conversations, newest_shown
 from jazzmine.adapters._items import (
     Described,
     call_text,
@@ -29,33 +26,24 @@ from jazzmine.adapters._items import (
     text_of,
 )
 from jazzmine.adapters._pairs import Part, whole
-from jazzmine.adapters._recorder import RunRecorder, parsed_json
+from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError
 from jazzmine.records.messages import Message, MessageRole
 
 with supported("openai-agents", "0.23.1", "1.0"):
-    from agents import RunHooks
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
-    from agents.models import get_default_model
+
+    from jazzmine.adapters._openai_agents_hooks import RUN, JazzmineRunHooks, note_item, part_of
 
 __all__ = ["JazzmineRunHooks", "JazzmineSession"]
 
 _KEY = "openai_agents"
 _NO_ITEM = object()
 
-# What the SDK gives a model in place of the result of a function tool that raised, or timed out.
-_TOOL_FAILED = re.compile(r"An error occurred while running the tool|Tool '.*' timed out after ")
-
 # Among how many of the newest items the call is looked for that a person has rejected.
 _ASKED_BEFORE = 50
-
-# The text in place of the output of a call that a person, or a guardrail, did not let run.
-_NOT_RUN = "the call was not run"
-
-# The run that the code of a task belongs to.
-_RUN: ContextVar[RunRecorder | None] = ContextVar("jazzmine_run", default=None)
 
 
 class JazzmineSession:
@@ -123,7 +111,7 @@ class JazzmineSession:
         ids = {"conversation_id": self.session_id, "user_id": self._conversations.user_id}
         messages = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
         if messages:
-            run = _RUN.get()
+            run = RUN.get()
             # An agent may run another one, with a session of its own.
             is_mine = run is not None and run.conversation_id == self.session_id
             runs = [(run, messages)] if run is not None and is_mine else []
@@ -132,13 +120,16 @@ class JazzmineSession:
             await finished(self._conversations.append(self.session_id, messages, runs=runs))
 
     async def _note_item(self, run: RunRecorder, item: Any) -> None:
-        kind, key = _part(item)
-        if kind == "answer" and not run.has_call(key):
+        kind, key = part_of(item)
+        if kind != "answer":
+            return  # Calls are noted by the hooks: another agent may use this session as well.
+        if not run.has_call(key) and not await run.is_recorded_before(key):
             # A person has answered what an earlier run has asked for.
-            for message in await newest_shown(self._store, self.session_id, _ASKED_BEFORE):
-                if _part(_item(message)) == ("call", key):
-                    _note_item(run, _item(message))
-        _note_item(run, item)
+            newest = await newest_shown(self._store, self.session_id, _ASKED_BEFORE)
+            for message in takewhile(lambda message: message.id != run.first_id, newest):
+                if part_of(_item(message)) == ("call", key):
+                    note_item(run, _item(message))
+        note_item(run, item)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Delete the newest item that is not flagged and return it, or None.
@@ -198,9 +189,16 @@ class JazzmineSession:
         self, replaced: Sequence[Message], items: Sequence[TResponseInputItem], last: str | None
     ) -> None:
         """Append items if a message is still the newest, and flag those that they replace."""
-        ids = {"conversation_id": self.session_id, "user_id": self._conversations.user_id}
+        ids: dict[str, Any] = {
+            "conversation_id": self.session_id,
+            "user_id": self._conversations.user_id,
+        }
         messages = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
-        await self._conversations.append(self.session_id, messages, last)
+        # An append of nothing would not look for newer messages.
+        note = Message(
+            **ids, role=MessageRole.SYSTEM, original_content="[compacted]", is_flagged=True
+        )
+        await self._conversations.append(self.session_id, messages or [note], last)
         for message in replaced:
             await self._store.flag_message(message.id)
 
@@ -209,158 +207,16 @@ class JazzmineSession:
         return JazzmineRunHooks(self._conversations, self.session_id)
 
 
-class JazzmineRunHooks(RunHooks[Any]):
-    """The hooks of one run, which record its calls of models and tools, and its errors.
-
-    Made by `JazzmineSession.recorder`, and used around the run, as `async with` or, with a sync
-    store, `with`:
-
-        async with session.recorder() as hooks:
-            result = await Runner.run(agent, "Will it rain?", session=session, hooks=hooks)
-
-    An untitled conversation gets a title from the user's first message.
-    """
-
-    def __init__(self, conversations: Conversations, session_id: str) -> None:
-        self._conversations, self._session_id = conversations, session_id
-        self._run: RunRecorder | None = None
-        self._outer: RunRecorder | None = None
-        # What the run has used: a run that is resumed begins with what was used before.
-        self._usage: Any = None
-        self._used_before = (0, 0)
-
-    async def __aenter__(self) -> JazzmineRunHooks:
-        return self._begin()
-
-    async def __aexit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        await finished(self._end().finish(error))
-
-    def __enter__(self) -> JazzmineRunHooks:
-        called_directly(self._conversations.given)
-        return self._begin()
-
-    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        run = self._end()
-        run.store = called_directly(self._conversations.given)
-        completed(run.finish(error))
-
-    def _begin(self) -> JazzmineRunHooks:
-        self._run = self._conversations.recorder(self._session_id)
-        self._outer = _RUN.get()
-        _RUN.set(self._run)
-        return self
-
-    def _end(self) -> RunRecorder:
-        _RUN.set(self._outer)
-        run = self._recorded
-        if self._usage is not None:
-            prompt, completion = self._used_before
-            run.note_total(
-                {
-                    "prompt_tokens": self._usage.input_tokens - prompt,
-                    "completion_tokens": self._usage.output_tokens - completion,
-                }
-            )
-        return run
-
-    @property
-    def _recorded(self) -> RunRecorder:
-        if self._run is None:
-            raise RuntimeError("use the recorder around the run: async with session.recorder()")
-        return self._run
-
-    def _note_context(self, context: Any) -> None:
-        if self._usage is None:
-            self._usage = context.usage
-            self._used_before = (self._usage.input_tokens, self._usage.output_tokens)
-
-    async def on_llm_start(
-        self, context: Any, agent: Any, system_prompt: str | None, input_items: Any
-    ) -> None:
-        """Note that a model is called."""
-        self._note_context(context)
-        self._recorded.begin_model_call((id(context), agent.name), *_model_of(agent))
-
-    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
-        """Note what a model's call used."""
-        used = response.usage
-        usage = {
-            "prompt_tokens": used.input_tokens,
-            "completion_tokens": used.output_tokens,
-            "total_tokens": used.total_tokens,
-            "cached_prompt_tokens": getattr(used.input_tokens_details, "cached_tokens", None),
-            "cache_write_tokens": getattr(used.input_tokens_details, "cache_write_tokens", None),
-            "reasoning_tokens": getattr(used.output_tokens_details, "reasoning_tokens", None),
-        }
-        self._recorded.end_model_call((id(context), agent.name), usage)
-        for item in response.output:
-            _note_item(self._recorded, _plain(item))
-
-    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
-        """Note that a tool is called."""
-        self._note_context(context)
-        call_id = getattr(context, "tool_call_id", "")
-        arguments = parsed_json(getattr(context, "tool_arguments", None))
-        self._recorded.begin_tool_call(call_id or id(tool), tool.name, arguments, call_id)
-
-    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: object) -> None:
-        """Note what a tool returned."""
-        key = getattr(context, "tool_call_id", "") or id(tool)
-        failed = isinstance(result, str) and _TOOL_FAILED.match(result)
-        self._recorded.end_tool_call(key, result, error=str(result) if failed else None)
-
-
-def _model_of(agent: Any) -> tuple[str, str]:
-    """Return the names of an agent's model and of its provider, as far as they are known."""
-    model = get_default_model() if agent.model is None else agent.model
-    if isinstance(model, str):
-        provider, _, name = model.rpartition("/")
-        return name, provider or "openai"
-    return str(getattr(model, "model", type(model).__name__)), ""
-
-
-def _plain(item: Any) -> Any:
-    return item if isinstance(item, dict) else item.model_dump(exclude_unset=True)
-
-
 def _whole(stored: Sequence[Message], *, limit: int | None = None) -> list[Any]:
     """Return the items of messages that are not flagged, without halves of pairs."""
     items = [_item(message) for message in stored]
     parts = [
-        Part(*_part(item), message.is_flagged) for item, message in zip(items, stored, strict=True)
+        Part(*part_of(item), message.is_flagged)
+        for item, message in zip(items, stored, strict=True)
     ]
     if limit is not None and len(parts) > limit:
         parts[0] = parts[0]._replace(is_hidden=True)
     return [item for item, stays in zip(items, whole(parts), strict=True) if stays]
-
-
-def _part(item: Any) -> tuple[Any, str]:
-    """Return what an item is to its neighbours, and what it has in common with another one."""
-    fields = item if isinstance(item, dict) else {}
-    kind = str(fields.get("type", "message"))
-    if kind == "message" and "call_id" not in fields:
-        return "said" if fields.get("role") == "assistant" else "other", ""
-    if kind == "mcp_approval_request":
-        return "call", str(fields.get("id"))
-    if kind == "mcp_approval_response":
-        return "answer", str(fields.get("approval_request_id"))
-    if kind == "reasoning":
-        return "reasoning", ""
-    if isinstance(fields.get("call_id"), str):
-        is_answer = kind.endswith("_output")
-        return "answer" if is_answer else "call", str(fields["call_id"])
-    made = fields.get("role") == "assistant" or kind.endswith("_call")
-    return "said" if made else "other", ""
-
-
-def _note_item(run: RunRecorder, item: Any) -> None:
-    """Note a call of a tool that a model has asked for, or what it is given for one."""
-    kind, key = _part(item)
-    if kind == "call":
-        arguments = parsed_json(item.get("arguments") or item.get("input") or item.get("action"))
-        run.ask_tool_call(key, str(item.get("name") or item.get("type")), arguments)
-    elif kind == "answer":
-        run.answer_tool_call(key, item.get("output") or _NOT_RUN)
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:

@@ -13,9 +13,8 @@ from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import as_async, finished, require_session_id
-from jazzmine.adapters._direct import retry_conflicts
-from jazzmine.adapters._recorder import append_with_traces
+from jazzmine.adapters._calls import as_async, finished, require_session_id, retry_conflicts
+from jazzmine.adapters._conversations import append_with_traces
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message

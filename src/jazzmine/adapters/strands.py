@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import called_directly, require_session_id
-from jazzmine.adapters._direct import completed, retry_conflicts
+from jazzmine.adapters._calls import called_directly, completed, require_session_id, retry_conflicts
+from jazzmine.adapters._conversations import append_with_traces, redact
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import (
     Described,
@@ -20,7 +20,7 @@ from jazzmine.adapters._items import (
     role_of,
     text_of,
 )
-from jazzmine.adapters._recorder import RunRecorder, append_with_traces, redact
+from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole

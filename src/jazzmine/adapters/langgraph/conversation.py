@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from threading import Lock
 from typing import Any
 
+from jazzmine.adapters._conversations import append_with_traces
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import Described, described, role_of, text_of
-from jazzmine.adapters._recorder import RunRecorder, append_with_traces
+from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
 from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
@@ -63,10 +64,10 @@ class Projection:
                         contents[message.id] = content
                 first += len(part)
 
-            def note(new: Sequence[Message]) -> None:
+            async def note(new: Sequence[Message]) -> None:
                 for message in new:
                     if run is not None:
-                        _note_answer(run, contents[message.id], state)
+                        await _note_answer(run, contents[message.id], state)
 
             if said:
                 await self._store(thread, user_id, said, run, note)
@@ -87,7 +88,7 @@ class Projection:
         user_id: str,
         said: Mapping[str, Message],
         run: RunRecorder | None,
-        note: Callable[[Sequence[Message]], None],
+        note: Callable[[Sequence[Message]], Awaitable[None]],
     ) -> None:
         tried: list[Message] | None = None
         while True:
@@ -96,7 +97,7 @@ class Projection:
                 for message in await self._messages.get_messages_by_ids(list(said))
             }
             new = [message for message in said.values() if message.id not in stored]
-            note(new)
+            await note(new)
             try:
                 if new:
                     runs = [] if run is None else [(run, new)]
@@ -128,15 +129,19 @@ class Projection:
                 self._known.popitem(last=False)
 
 
-def _note_answer(run: RunRecorder, answer: Any, state: Sequence[Any]) -> None:
+async def _note_answer(run: RunRecorder, answer: Any, state: Sequence[Any]) -> None:
     """Note what a model is given for a call, which an earlier run may have asked for."""
     call_id = getattr(answer, "tool_call_id", None)
-    if call_id and not run.has_call(call_id):
+    if not call_id:
+        return
+    # A node may have called the tool itself. What an earlier run did not call, a person rejected.
+    is_of_run = run.has_call(call_id)
+    if not is_of_run and not await run.is_recorded_before(call_id):
         for call in (call for said in state for call in getattr(said, "tool_calls", None) or ()):
             if call["id"] == call_id:
                 run.ask_tool_call(call_id, call["name"], call["args"])
-    if call_id:
-        run.answer_tool_call(call_id, answer.content)
+    failed = not is_of_run or getattr(answer, "status", "") == "error"
+    run.answer_tool_call(call_id, answer.content, is_error=failed)
 
 
 def _content(message: Message) -> dict[str, Any]:

@@ -251,7 +251,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     async def _put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         thread, namespace, parent = place_of(config)
         user_id = user_of(config)
-        has_travelled = _TRAVELS.get() == (thread, parent)
+        has_travelled = _TRAVELS.get() == (thread, parent) or metadata.get("source") == "fork"
         refuses = self._refuses_stale and not namespace and not has_travelled
         values = await Writer(*self._storage).put(
             config, checkpoint, metadata, new_versions, refuse_stale=refuses

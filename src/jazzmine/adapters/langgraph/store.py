@@ -26,7 +26,7 @@ from langgraph.store.base import (
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
-from jazzmine.adapters._direct import retry_conflicts
+from jazzmine.adapters._calls import retry_conflicts
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.configs import user_of
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem

@@ -33,9 +33,10 @@ from jazzmine._async.clients.postgres.migration import (
     pending_migrations,
 )
 from jazzmine._compat.concurrency import AsyncWork as Work
+from jazzmine._compat.concurrency import async_finish as finish
 from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine._compat.postgres import AsyncDriverPool as DriverPool
-from jazzmine._compat.postgres import async_getconn_of as getconn_of
+from jazzmine._compat.postgres import AsyncPoolAccess as PoolAccess
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     TimedOut,
@@ -103,7 +104,7 @@ class PostgresClient:
             max_size=config.pool_max,
             open=False,
         )
-        self._getconn = getconn_of(self._pool)
+        self._access = PoolAccess(self._pool)
 
     @property
     def is_closed(self) -> bool:
@@ -192,14 +193,15 @@ class PostgresClient:
         If it cannot be opened, this raises the server's error; the pool would only log it.
         """
         if self._config.pool is not None:
-            connection = await self._getconn(deadline.remaining())
+            await self.run("SELECT 1", deadline=deadline)  # replaces connections that were lost
+            connection = await self._access.getconn(deadline.remaining())
             try:
                 yield connection
             except BaseException as error:
                 await self._give_back(connection, error)
                 raise
             connection.deadline = None
-            await self._pool.putconn(connection)
+            await self._access.putconn(connection)
             return
         connection = await self._connect_until(deadline)
         try:
@@ -266,9 +268,12 @@ class PostgresClient:
         """Close all connections. Nothing is done while another store uses them."""
         self._users = max(0, self._users - 1)
         if not self._users:
-            await self._given_up.close(CANCEL_SECONDS)
-            if self._config.pool is None:
-                await self._pool.close(timeout=1.0)
+            await finish(self._close)
+
+    async def _close(self) -> None:
+        await self._given_up.close(CANCEL_SECONDS)
+        if self._config.pool is None:
+            await self._pool.close(timeout=1.0)
 
     async def run(
         self,
@@ -296,7 +301,7 @@ class PostgresClient:
         while True:
             connection: Connection | None = None
             try:
-                connection = await self._getconn(deadline.remaining())
+                connection = await self._access.getconn(deadline.remaining())
                 connection.deadline = deadline
                 if not repeats:
                     await connection.execute("", prepare=False)  # it is not lost already
@@ -308,20 +313,20 @@ class PostgresClient:
                 failure = error
             else:
                 connection.deadline = None
-                await self._pool.putconn(connection)
+                await self._access.putconn(connection)
                 return rows
             # The rest is off the common path.
-            is_unknown = is_lost and not repeats
+            is_unknown = is_lost and connection is not None and not repeats
             pauses = await self._pause_or_raise(failure, is_lost, is_unknown, pauses, deadline)
 
     async def _give_back(self, connection: Connection | None, error: BaseException) -> bool:
         """Give the connection of a statement that failed back; return whether it is lost."""
-        if connection is None:
-            return False
+        if connection is None:  # the pool of an application may connect for each call
+            return True
         is_lost = is_disconnect(error) or isinstance(error, TimedOut)
         if connection.pgconn.transaction_status == TransactionStatus.IDLE and not is_lost:
             connection.deadline = None
-            await self._pool.putconn(connection)
+            await self._access.putconn(connection)
             return False
         # The statement may run still. The pool waits for that; the call does not.
         self._given_up.start(partial(self._replace, connection))
@@ -335,7 +340,7 @@ class PostgresClient:
         try:
             await connection.cancel_and_close()
         finally:
-            await self._pool.putconn(connection)
+            await self._access.putconn(connection)
 
     async def _pause_or_raise(
         self,

@@ -37,10 +37,10 @@ _CONNECT: Any = attrgetter("__func__")(psycopg.Connection.connect)
 class Connection(psycopg.Connection[TupleRow]):
     """A connection that waits for the server until a deadline.
 
-    A call on it that is cancelled, or meets the deadline, ends at once and leaves it ACTIVE.
+    With a deadline, a call that is cancelled, or meets it, ends at once and leaves it ACTIVE.
 
     Attributes:
-        deadline: until when its calls wait for the server; None for as long as it takes.
+        deadline: until when its calls wait for the server; None is psycopg's own way to wait.
         opened_at: when it was opened, by the monotonic clock.
         own_cursor: makes the cursors of `run`, whose parameters are numbered.
     """
@@ -64,12 +64,13 @@ class Connection(psycopg.Connection[TupleRow]):
         Raises:
             TimedOut: the deadline passed before it ended; the server was not waited for.
         """
-        if self.deadline is not None:
-            timeout = self.deadline.remaining()
+        if self.deadline is None:  # the application runs it, on its own pool
+            return super().wait(gen, interval, timeout)
         try:
-            return waiting.wait(gen, self.pgconn.socket, interval, timeout)
+            remaining = self.deadline.remaining()
+            return waiting.wait(gen, self.pgconn.socket, interval, remaining)
         except psycopg.OperationalError:
-            if self.deadline is not None and self.deadline.expired:
+            if self.deadline.expired:
                 raise TimedOut("the server did not reply") from None
             raise
         finally:
