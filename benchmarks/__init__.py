@@ -1,1 +1,1 @@
-"""Benchmarks: one module for each question, which compares the library with jazzmine 0.1.42."""
+"""Benchmarks: one module for each question."""

@@ -11,12 +11,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 
-from benchmarks.frame.lab import Lab, alternate
+from benchmarks.frame.lab import Lab, median_time, race
 from benchmarks.frame.results import Row, within
-from benchmarks.frame.scenario import Figures
 
 ROUNDS = 21
 
@@ -27,24 +26,21 @@ MODEL = "from pydantic import BaseModel\nclass Thing(BaseModel): name: str"
 
 def answer(lab: Lab) -> Iterator[Row]:
     folder = lab.folder()
-    found = alternate(_process(folder, IMPORT), _process(folder, "import pydantic"), ROUNDS)
-    yield Row(IMPORT, found["seconds"], within(1.5), beside="import pydantic")
-    found = alternate(_process(folder, PROGRAM), _process(folder, MODEL), ROUNDS)
-    label = "from jazzmine.sync.message_store import …"
-    yield Row(label, found["seconds"], beside="one pydantic model")
-    found = alternate(_process(folder, IMPORT), _process(folder, "pass"), ROUNDS)
-    yield Row(IMPORT, found["seconds"], beside="an empty program")
+
+    def beside(ours: str, other: str) -> Row:
+        pairs = race(_process(folder, ours), _process(folder, other), ROUNDS)
+        limit = within(1.5) if other == "import pydantic" else None
+        return Row(ours.partition("\n")[0], pairs, limit, beside=other.partition("\n")[0])
+
+    yield beside(IMPORT, "import pydantic")
+    yield beside(PROGRAM, MODEL)
+    yield beside(IMPORT, "pass")
 
 
-def _process(folder: Path, program: str) -> Callable[[], Figures]:
-    """Return a function that runs a program in a new interpreter."""
+def _process(folder: Path, program: str) -> Callable[[], float]:
+    """Return a function that times a program in a new interpreter."""
     environment = {key: it for key, it in os.environ.items() if not key.startswith("PYTHON")}
     environment["PYTHONPYCACHEPREFIX"] = str(folder)
     command = [sys.executable, "-c", program]
-
-    def run() -> Figures:
-        started = perf_counter()
-        subprocess.run(command, cwd=folder, env=environment, check=True)
-        return {"seconds": perf_counter() - started}
-
-    return run
+    run = partial(subprocess.run, command, cwd=folder, env=environment, check=True)
+    return lambda: median_time([run])

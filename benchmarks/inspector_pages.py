@@ -8,19 +8,19 @@ the list begins after the 50,000th conversation.
 from __future__ import annotations
 
 import asyncio
-import statistics
 from collections.abc import Iterator
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
-from benchmarks.frame.lab import Lab, Side
+import httpx
+
+from benchmarks.frame.lab import Lab, median_time
 from benchmarks.frame.records import AGENT, START, conversation_id, conversations, messages, trace
 from benchmarks.frame.results import Bar, Pairs, Row, at_most
-from benchmarks.frame.scenario import Figures, Scenario
 from jazzmine.core.message_store import Conversation, MessageStore
 from jazzmine.records.base import snapshot
+from tests.inspector.served import served
 from tests.servers.postgres import Server
 
 CONVERSATIONS = 100_000
@@ -32,46 +32,34 @@ ROUNDS = 5
 THREAD = "the-thread"
 
 
-class Pages(Scenario):
-    """The program, asked for each kind of page."""
+def pages(folder: Path, url: str) -> list[dict[str, float]]:
+    """Return the time of each kind of page, in each round."""
+    later = conversation_id(CONVERSATIONS // 2)
+    paths = {
+        "first page": "/",
+        "later page": f"/?after={later}",
+        "one agent": f"/?agent={AGENT}",
+        "thread": f"/conversation?id={THREAD}",
+        "turns": "/turns",
+        "usage": "/usage?range=all",
+    }
+    with (
+        served(folder, "--store", url) as program,
+        httpx.Client(base_url=program.base, follow_redirects=True, timeout=60) as client,
+    ):
+        assert client.get(program.address).status_code == 200
 
-    def __init__(self, folder: Path, url: str) -> None:
-        super().__init__(folder)
-        self._url = url
-        self._stack = ExitStack()
+        def get(path: str) -> None:
+            answered = client.get(path)
+            assert answered.status_code == 200, answered.text
 
-    def prepare(self) -> None:
-        import httpx
-
-        from tests.inspector.served import served
-
-        program = self._stack.enter_context(served(self.folder, "--store", self._url))
-        client = httpx.Client(base_url=program.base, follow_redirects=True, timeout=60)
-        self._client = self._stack.enter_context(client)
-        assert self._client.get(program.address).status_code == 200
-
-    def measure(self) -> Figures:
-        later = conversation_id(CONVERSATIONS // 2)
-        return {
-            "first page": self._median("/", CALLS),
-            "later page": self._median(f"/?after={later}", CALLS),
-            "one agent": self._median(f"/?agent={AGENT}", CALLS),
-            "thread": self._median(f"/conversation?id={THREAD}", CALLS),
-            "turns": self._median("/turns", CALLS),
-            "usage": self._median("/usage?range=all", 1),
-        }
-
-    def _median(self, path: str, count: int) -> float:
-        times = []
-        for _ in range(count):
-            started = perf_counter()
-            answer = self._client.get(path)
-            times.append(perf_counter() - started)
-            assert answer.status_code == 200, answer.text
-        return statistics.median(times)
-
-    def finish(self) -> None:
-        self._stack.close()
+        return [
+            {
+                name: median_time([partial(get, path)] * (1 if name == "usage" else CALLS))
+                for name, path in paths.items()
+            }
+            for _ in range(ROUNDS)
+        ]
 
 
 async def fill(config: dict[str, Any]) -> None:
@@ -116,8 +104,6 @@ def answer(lab: Lab) -> Iterator[Row]:
             ("PostgreSQL", server.dsn, {"storage": "postgres", "dsn": server.dsn}),
         ):
             asyncio.run(fill(config))
-            found: list[Figures] = []
-            with lab.worker(Side(Pages, {"url": url})) as worker:
-                found = [worker.call("measure") for _ in range(ROUNDS)]
+            found = pages(lab.folder(), url)
             for name, bar in _BARS.items():
                 yield Row(f"{kind}: {name}", Pairs([one[name] for one in found], []), bar)

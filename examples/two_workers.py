@@ -32,13 +32,15 @@ def think(context: list[Message], worker: str) -> str:
 def answer(store: MessageStore, conversation: Conversation, worker: str, both_read: Barrier) -> str:
     """Answer the newest message unless another worker does; return what became of it."""
     while True:
+        # The newest message may be flagged, or too long for the window: the window tells no order.
+        [newest] = store.get_messages_by_conversation_id(conversation.id, order="newest", limit=1)
+        if newest.role is MessageRole.ASSISTANT:
+            return f"{worker} has nothing to do: {newest.original_content}"
         context = store.get_context_window(conversation.id, max_tokens=4000)
-        if context[-1].role is MessageRole.ASSISTANT:
-            return f"{worker} has nothing to do: {context[-1].original_content}"
         both_read.wait(30)
         reply = say(conversation, MessageRole.ASSISTANT, think(context, worker))
         try:
-            store.append_messages(conversation.id, [reply], expected_last=context[-1].id)
+            store.append_messages(conversation.id, [reply], expected_last=newest.id)
         except ConflictError:
             continue  # another message is the newest by now: read again, and decide again
         return f"{worker} has answered"

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from tests.servers import postgres, redis
 
 _RAN = ("passed", "failed", "error", "xfailed", "xpassed")
 _CHOSEN = "deselected by this run's own options"
@@ -62,8 +56,6 @@ class LeftOut:
         if missed > 0:
             reasons["not reached, as the run ended early"] = missed
         terminalreporter.section("what ran")
-        for line in _not_tried():
-            terminalreporter.write_line(f"not tried: {line}")
         for reason, count in reasons.most_common():
             terminalreporter.write_line(f"left out: {count} tests: {reason}")
         terminalreporter.write_line(f"{ran} tests ran{'' if reasons else ', which are all'}")
@@ -72,46 +64,3 @@ class LeftOut:
 def _reason(report: Any) -> str:
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return str(reason).removeprefix("Skipped: ")
-
-
-def _not_tried() -> Iterator[str]:
-    """Yield a line for each thing that cannot be tested on this machine."""
-    given = "stands in for it: unset it"
-    if postgres.VERSIONS == ("given",):
-        yield f"PostgreSQL 18 and 16 (the server in JAZZMINE_TEST_POSTGRES {given})"
-    if os.environ.get("JAZZMINE_TEST_REDIS"):
-        yield f"a Redis of the tests' own (the server in JAZZMINE_TEST_REDIS {given})"
-    if os.environ.get("JAZZMINE_TEST_MONGODB"):
-        yield f"SecantusDB (the server in JAZZMINE_TEST_MONGODB {given})"
-    else:
-        yield "MongoDB itself (name a server in JAZZMINE_TEST_MONGODB; SecantusDB stands in for it)"
-    yield from _other_redis()
-    yield "another Python than this one (.ci/run takes each that it finds)"
-    if os.getuid() == 0:
-        yield "a user that is not root (setpriv --reuid 1000 --clear-groups scripts/test)"
-    else:
-        yield "servers that run as another user (run the tests as root)"
-
-
-def _other_redis() -> Iterator[str]:
-    installed = shutil.which("redis-server")
-    try:
-        used = redis.program()
-    except RuntimeError as error:
-        yield f"Redis ({error})"
-        return
-    if installed is None:
-        cure = "apt-get install redis-server, and name it in JAZZMINE_REDIS_SERVER"
-        yield f"another Redis than {_version(used)} ({cure})"
-    elif os.path.realpath(used) != os.path.realpath(installed):
-        cure = f"JAZZMINE_REDIS_SERVER={installed} scripts/test"
-        yield f"Redis {_version(installed)}: it is {_version(used)} that is used ({cure})"
-
-
-def _version(program: str) -> str:
-    """As in `7.0.15`."""
-    try:
-        said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
-    except OSError:
-        said = ""
-    return said.partition("v=")[2].partition(" ")[0] or program

@@ -1,1 +1,1 @@
-"""The shared parts of the benchmarks: environments, worker processes, races and tables."""
+"""The shared parts of the benchmarks: environments, records, races and tables."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
-Unit = Literal["s", "B", ""]
+Unit = Literal["s", ""]
 
 
 @dataclass(frozen=True)
@@ -17,20 +17,12 @@ class Pairs:
     other: list[float]
 
 
-Series = dict[str, Pairs]
-
-
 @dataclass(frozen=True)
 class Bar:
-    """The limit of a row: for the ratio of the two sides, or for our value."""
+    """The highest ratio of the two sides, or our highest value."""
 
-    kind: Literal["times as fast", "times its cost", "at most", "exactly"]
+    kind: Literal["times its cost", "at most"]
     limit: float
-
-
-def at_least_as_fast(times: float) -> Bar:
-    """The other side must take at least this many times as long."""
-    return Bar("times as fast", times)
 
 
 def within(times: float) -> Bar:
@@ -42,10 +34,6 @@ def at_most(value: float) -> Bar:
     return Bar("at most", value)
 
 
-def exactly(value: float) -> Bar:
-    return Bar("exactly", value)
-
-
 @dataclass(frozen=True)
 class Row:
     """One line of a table."""
@@ -53,62 +41,29 @@ class Row:
     label: str
     pairs: Pairs
     bar: Bar | None = None
-    beside: str = "predecessor"
+    beside: str = "-"
     unit: Unit = "s"
-    as_speed: bool = False
-    """Whether to show the ratio as a speed, even without a limit."""
 
     @property
     def ratios(self) -> list[float]:
-        """Return the ratio of each pair: of the speeds, or of the costs."""
-        both = list(zip(self.pairs.ours, self.pairs.other, strict=False))
-        if self.tells_speed:
-            return [theirs / mine for mine, theirs in both]
+        """Return the ratio of the costs of each pair."""
+        both = zip(self.pairs.ours, self.pairs.other, strict=False)
         return [mine / theirs for mine, theirs in both]
-
-    @property
-    def tells_speed(self) -> bool:
-        return self.as_speed or (self.bar is not None and self.bar.kind == "times as fast")
 
     @property
     def reached(self) -> bool | None:
         """Return whether the median is within the limit; None without a limit."""
         if self.bar is None:
             return None
-        limit = self.bar.limit
-        if self.bar.kind == "times as fast":
-            return statistics.median(self.ratios) >= limit
-        if self.bar.kind == "times its cost":
-            return statistics.median(self.ratios) <= limit
-        if self.bar.kind == "exactly":
-            return all(value == limit for value in self.pairs.ours)
-        return statistics.median(self.pairs.ours) <= limit
+        values = self.ratios if self.bar.kind == "times its cost" else self.pairs.ours
+        return statistics.median(values) <= self.bar.limit
 
     def to_dict(self) -> dict[str, object]:
         """The raw numbers, for a file."""
-        return {
-            "label": self.label,
-            "beside": self.beside if self.pairs.other else None,
-            "unit": self.unit,
-            "ours": self.pairs.ours,
-            "other": self.pairs.other,
-            "ratios": self.ratios,
-            "ratio": statistics.median(self.ratios) if self.ratios else None,
-            "bar": None if self.bar is None else [self.bar.kind, self.bar.limit],
-            "reached": self.reached,
-        }
+        return {**asdict(self), "ratios": self.ratios, "reached": self.reached}
 
 
-HEADER = (
-    "measured",
-    "beside",
-    "its median",
-    "ours",
-    "ratio",
-    "min - max",
-    "must reach",
-    "reached",
-)
+HEADER = ("measured", "beside", "its median", "ours", "ratio", "min - max", "limit", "reached")
 
 
 def table(rows: list[Row]) -> str:
@@ -123,16 +78,14 @@ def table(rows: list[Row]) -> str:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    ratios, bar = row.ratios, row.bar
-    suffix = "x as fast" if row.tells_speed else "x its cost"
     return (
         row.label,
-        row.beside if row.pairs.other else "-",
+        row.beside,
         _value(statistics.median(row.pairs.other), row.unit) if row.pairs.other else "-",
         _value(statistics.median(row.pairs.ours), row.unit),
-        f"{statistics.median(ratios):.2f} {suffix}" if ratios else "-",
+        f"{statistics.median(row.ratios):.2f} x its cost" if row.ratios else "-",
         _span(row),
-        _bar(bar, row.unit),
+        _limit(row),
         {None: "-", True: "yes", False: "NO"}[row.reached],
     )
 
@@ -146,19 +99,15 @@ def _span(row: Row) -> str:
     return f"{_value(lowest, row.unit)} - {_value(highest, row.unit)}"
 
 
-def _bar(bar: Bar | None, unit: Unit) -> str:
-    if bar is None:
+def _limit(row: Row) -> str:
+    if row.bar is None:
         return "-"
-    if bar.kind == "exactly":
-        return _value(bar.limit, unit)
-    if bar.kind == "at most":
-        return f"<= {_value(bar.limit, unit)}"
-    return f"{'>=' if bar.kind == 'times as fast' else '<='} {bar.limit:g} x"
+    if row.bar.kind == "at most":
+        return _value(row.bar.limit, row.unit)
+    return f"{row.bar.limit:g} x"
 
 
 def _value(value: float, unit: Unit) -> str:
-    if unit == "B":
-        return f"{value / 1e6:.1f} MB"
     if unit == "":
         return f"{value:,.0f}"
     if value < 1e-3:

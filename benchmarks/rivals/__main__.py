@@ -19,12 +19,12 @@ from typing import Any
 import psycopg
 
 from benchmarks.frame.__main__ import FOLDER
-from benchmarks.frame.workers import Worker
 from benchmarks.rivals import cost, environments, integrity, tables
 from benchmarks.rivals.environments import Environment
 from benchmarks.rivals.places import Place, PostgreSQL, SQLite
 from benchmarks.rivals.processes import opened, processes
 from benchmarks.rivals.rivals import RIVALS, Rival
+from benchmarks.rivals.workers import Worker
 from tests.servers.postgres import Server, port_of
 
 Figures = dict[str, Any]

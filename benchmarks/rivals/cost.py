@@ -10,10 +10,10 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks.frame.environments import ROOT, python_of
-from benchmarks.frame.workers import Worker
 from benchmarks.rivals.environments import JAZZMINE, Environment
 from benchmarks.rivals.places import Place
 from benchmarks.rivals.processes import opened
+from benchmarks.rivals.workers import Worker
 
 Figures = dict[str, float]
 NEWEST = 20

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from benchmarks.frame.workers import Worker
 from benchmarks.rivals.places import Place
 from benchmarks.rivals.processes import opened
 from benchmarks.rivals.store import EVERYTHING, Said, said, turn
+from benchmarks.rivals.workers import Worker
 from tests.servers.proxy import Proxy
 
 Figures = dict[str, float]

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from benchmarks.frame.environments import python_of
-from benchmarks.frame.workers import Worker
 from benchmarks.rivals.rivals import Rival
+from benchmarks.rivals.workers import Worker
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """The base class of the adapters: what is asked of every store, and how its calls are timed.
 
-An adapter runs in a worker process in the environment of its library (`benchmarks.frame.worker`),
+An adapter runs in a worker process in the environment of its library (`benchmarks.rivals.worker`),
 and the scenarios talk to it by JSON lines. It imports its library when it is opened, so that the
 driver and mypy need none of them.
 """
@@ -20,8 +20,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypedDict
 
-from benchmarks.frame.scenario import Scenario
 from benchmarks.rivals import clock
+from benchmarks.rivals.scenario import Scenario
 
 TEXT = "Where is my order? It has not arrived yet, and the tracking number shows nothing. " * 2
 EVERYTHING = 1_000_000

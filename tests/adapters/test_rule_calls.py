@@ -168,7 +168,7 @@ async def _interrupted(agent: Any) -> None:
         made, agent.repository, tools=[weather], hooks=[agent.repository.recorder("s1")]
     )
     asked = await again()[0].invoke_async("Rain?")
-    (request,) = asked.interrupts or ()
+    (request,) = list(asked.interrupts or [])
     answer: Any = {"interruptResponse": {"interruptId": request.id, "response": "yes"}}
     await again()[0].invoke_async([answer])
 

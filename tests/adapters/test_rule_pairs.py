@@ -34,6 +34,11 @@ def hidden(part: Part) -> Part:
         ([OTHER, call("a"), hidden(answer("a")), SAID], "1001"),
         ([answer("a"), SAID], "01"),
         ([call("a"), SAID], "01"),
+        # Some providers give calls of each turn the same id, or none; an answer may come again.
+        ([call("a"), answer("a"), OTHER, call("a"), hidden(answer("a")), SAID], "111001"),
+        ([call("a"), answer("a"), OTHER, hidden(call("a")), answer("a"), SAID], "111001"),
+        ([call("a"), OTHER, call("a"), answer("a"), SAID], "01111"),
+        ([call("a"), call("a"), answer("a"), answer("a"), answer("a"), SAID], "111111"),
         # It may still be answered.
         ([OTHER, call("a")], "11"),
         ([OTHER, call("a"), call("b"), answer("b")], "1111"),

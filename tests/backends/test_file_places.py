@@ -44,6 +44,17 @@ def test_an_existing_file_keeps_its_mode_and_its_neighbours_get_it(path: Path) -
     assert set(store_one(path, "c2").values()) == {0o660}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+def test_a_write_by_root_leaves_the_files_to_their_owner(path: Path) -> None:
+    store_one(path)
+    os.chown(path, 1234, 5678)
+
+    with MessageStore.initialize(path) as store:
+        store.store_conversation(conversation("c2"))
+        files = [file for file in path.parent.iterdir() if file.suffix != ".lock"]
+        assert {(file.stat().st_uid, file.stat().st_gid) for file in files} == {(1234, 5678)}
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_symbolic_link_stays_one(path: Path, tmp_path: Path, exists: bool) -> None:
     (tmp_path / "data").mkdir()

@@ -1,4 +1,4 @@
-"""The locks of a working memory in one process: threads, signals and forks."""
+"""A function that `update` calls, on the thread that it runs in."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from jazzmine.sync.working_memory import (
 
 def working_memory(cid: str = "c") -> WorkingMemory:
     return WorkingMemory(cid, "user", "agent")
-
-
-forks = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -14,10 +14,10 @@ from uuid import uuid4
 import anyio
 import pytest
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 
-from jazzmine import (
-    StoreUnavailableError,
-)
+from jazzmine import ConfigurationError, StoreUnavailableError
+from jazzmine.backends.mongodb.errors import translated
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages
@@ -132,6 +132,42 @@ def test_wrong_credentials_are_reported_within_the_deadline(
         right = uri.replace(SECRET, "right") + "/chat?authSource=admin"
         with MessageStore.initialize(right) as store:
             store.ping()
+
+
+# Services with the protocol of MongoDB
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "bad auth : authentication failed",
+        "user is not allowed to do action [insert] on [chat.messages]",
+        "you are over your space quota, using 513 MB of 512 MB",
+    ],
+)
+def test_what_atlas_says_is_passed_on(said: str) -> None:
+    error = OperationFailure(said, 8000, {"errmsg": said, "code": 8000})
+
+    shown = translated(error, "cluster0.example", reached=True)
+
+    assert isinstance(shown, StoreUnavailableError)
+    assert str(shown) == f"MongoDB at cluster0.example: {said}"
+
+
+@pytest.mark.parametrize("code", [59, 115])
+def test_a_server_that_knows_no_rights_is_opened(shared: Config, code: int) -> None:
+    _failing(shared["uri"], ["connectionStatus"], 1, errorCode=code)
+
+    with MessageStore.initialize(shared) as store:
+        store.store_conversation(conversation())
+
+
+@pytest.mark.parametrize("code", [13, 67, 115, 8000])
+def test_a_server_that_refuses_an_index_says_why(shared: Config, code: int) -> None:
+    _failing(shared["uri"], ["createIndexes"], 1, errorCode=code)
+
+    with pytest.raises(ConfigurationError, match=r"refused an index .*failCommand"):
+        MessageStore.initialize(shared)
 
 
 # Threads, processes, event loops

@@ -121,6 +121,12 @@ def privilege(*actions: str, **resource: Any) -> dict[str, Any]:
 ALL = ("find", "insert", "update", "remove", "createIndex")
 
 
+def test_a_user_who_may_do_anything_lacks_no_right() -> None:
+    anything = status(privilege("anyAction", anyResource=True))
+
+    require_rights(anything, "chat", ["messages"], creates_indexes=True)
+
+
 def test_a_right_that_is_missing_is_named_with_the_command_that_grants_it() -> None:
     reads = status(privilege("find", "listIndexes", db="chat", collection=""))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,7 +18,7 @@ import jazzmine.core.postgres
 import jazzmine.sync.postgres
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.sync import MessageStore
-from tests.backends.postgres_apis import APIS, opened
+from tests.backends.postgres_apis import APIS, MESSAGES, opened
 from tests.backends.postgres_samples import bound, config, conversation, message, trace
 from tests.servers import postgres
 
@@ -120,15 +121,85 @@ async def test_a_pool_whose_transactions_overlook_others_is_refused(api: str, sc
                 pass
 
 
-async def test_a_cancellation_that_meets_a_free_connection_is_not_lost(schema: str) -> None:
-    async with opened("async", config(schema, pool_min=1, pool_max=1)) as store:
-        for moment in range(100):
-            first, *others = [asyncio.create_task(store.ping()) for _ in range(4)]
-            await asyncio.sleep(moment * 2e-5)
-            cancelled = [task for task in others if task.cancel()]
-            await asyncio.wait([first, *others])
-            assert all(task.cancelled() for task in cancelled)
+def test_a_forked_process_does_not_use_the_pool_of_its_parent(schema: str) -> None:
+    with ConnectionPool(
+        postgres.dsn(), connection_class=jazzmine.sync.postgres.Connection, kwargs=ROWS
+    ) as pool:
+        store = MessageStore.initialize(config(schema, pool=pool))
+        child = os.fork()
+        if not child:  # every end of the child is here
+            status = 1
+            try:
+                store.ping()
+            except ConfigurationError as error:
+                status = 0 if "forked process" in str(error) else 2
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        store.ping()
+        store.close()
+
+
+async def test_a_statement_of_the_application_that_is_cancelled_is_ended_by_the_server(
+    schema: str, admin: psycopg.Connection[Any]
+) -> None:
+    async with (
+        pool_of("async", kwargs=ROWS, min_size=1, max_size=1) as pool,
+        opened("async", config(schema, pool=pool)),
+        pool.connection() as connection,
+    ):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await connection.execute("SELECT pg_sleep(20)")
+        pid = [connection.info.backend_pid]
+        state = admin.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", pid).fetchone()
+        assert state == ("idle",)
+        await connection.execute("SELECT 1")
+
+
+async def test_cancelled_calls_leave_all_connections_in_the_pool(schema: str) -> None:
+    async with (
+        pool_of("async", kwargs=ROWS, min_size=2, max_size=2) as pool,
+        opened("async", config(schema, pool=pool, timeout=5.0)) as store,
+    ):
+
+        async def client(number: int) -> None:
+            for moment in range(100):
+                call = asyncio.create_task(store.ping())
+                await asyncio.sleep((moment + number) % 20 * 2e-4)
+                is_cancelled = call.cancel()
+                await asyncio.wait([call])
+                assert call.cancelled() is is_cancelled
+
+        await asyncio.gather(*map(client, range(20)))
         await store.ping()
+        for _ in range(100):
+            stats = pool.get_stats()
+            if stats["pool_available"] == stats["pool_size"]:
+                break
+            await asyncio.sleep(0.05)
+        else:
+            pytest.fail(f"lost connections: {stats}")
+
+
+async def test_a_close_that_is_cancelled_closes_all_connections(
+    schema: str, admin: psycopg.Connection[Any]
+) -> None:
+    name = f"closed-{schema}"
+    dsn = postgres.changed(postgres.dsn(), application_name=name)
+    stores = []
+    for moment in range(20):
+        store: Any = await MESSAGES["async"].initialize(config(schema, dsn=dsn))
+        stores.append(store)
+        calls = [asyncio.create_task(store.ping()) for _ in range(5)]
+        closing = asyncio.create_task(store.close())
+        await asyncio.sleep(moment * 1e-4)
+        closing.cancel()
+        await asyncio.wait([closing, *calls])
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(1)
+    left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+    assert admin.execute(left, [name]).fetchone() == (0,)
 
 
 # The search path

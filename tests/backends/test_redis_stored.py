@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 from jazzmine.backends.redis.keys import conversation_of, keys_of
 from jazzmine.errors import LockTimeoutError, StoreUnavailableError
-from jazzmine.records.working_memory import WorkingMemory
 from tests.backends.redis_apis import open_sync
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
@@ -31,13 +29,6 @@ def open_store(url: str) -> Iterator[Callable[..., Any]]:
 @pytest.fixture
 def store(open_store: Callable[..., Any]) -> Any:
     return open_store()
-
-
-def test_the_state_is_json_in_the_field_data_of_a_hash(store: Any, client: Any) -> None:
-    saved = store.get_or_create("c", "user", "agent")
-
-    assert client.type(MEMORY) == "hash"
-    assert WorkingMemory.from_dict(json.loads(client.hget(MEMORY, "data"))) == saved
 
 
 def test_the_marks_of_the_last_saves_alone_are_kept(store: Any, client: Any) -> None:

@@ -109,7 +109,7 @@ def test_what_a_store_writes_that_was_open_before_is_found(path: Path) -> None:
 def test_the_index_is_consistent_with_its_entries(
     path: Path, store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_MOST_WAITING", 7)
+    monkeypatch.setattr(search, "MOST_WAITING", 7)
     for number in range(50):
         store.store_message(message(f"m{number % 20}", original_content=f"word{number} a"))
         if not number % 7:

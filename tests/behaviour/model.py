@@ -6,10 +6,7 @@ stable sorts.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from jazzmine import (
@@ -20,17 +17,16 @@ from jazzmine import (
     Conversation,
     IntegrityError,
     Message,
-    MessageRole,
     NotFoundError,
     Nothing,
     TraceFilter,
     TurnTrace,
     UsageSummary,
 )
+from tests.behaviour.trace_model import json_text, keys_of, meets, summary_of
+from tests.behaviour.window_model import window_of
 
 AnyRecord = TypeVar("AnyRecord", Conversation, Message, TurnTrace)
-
-CALLERS = (MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT)
 
 
 class Model:
@@ -302,20 +298,8 @@ class Model:
         after: str | None = None,
         cost: Callable[[Message], int] | None = None,
     ) -> list[Message]:
-        cost = cost or _tokens
         log = self.get_messages_by_conversation_id(conversation_id, after=after)
-        log = _until_many_answers(log[::-1])[::-1]
-        answers = _answers(log)
-        window: list[Message] = []
-        for message in reversed(log if max_tokens else []):
-            if message.is_flagged or message.role is MessageRole.TOOL or message.id not in answers:
-                continue
-            group = [message, *answers[message.id]]
-            max_tokens -= sum(map(cost, group))
-            if max_tokens < 0:
-                break
-            window += group
-        return sorted(window, key=log.index)
+        return window_of(log, max_tokens, cost)
 
     # Traces
 
@@ -379,70 +363,16 @@ class Model:
         self, where: TraceFilter, *, limit: int, after: str | None = None
     ) -> list[TurnTrace]:
         rest = _page(self._newest_traces(), after=after)
-        return [trace for trace in rest if _meets(trace, where)][:limit]
+        return [trace for trace in rest if meets(trace, where)][:limit]
 
     def summarize_usage(self, where: TraceFilter, *, by: str) -> list[UsageSummary]:
         found = self.find_turn_traces(where, limit=len(self.traces))
-        keys = {key for trace in found for key in _keys(trace, by)}
+        keys = {key for trace in found for key in keys_of(trace, by)}
         groups = [
-            _summary(key, [trace for trace in found if key in _keys(trace, by)], by)
+            summary_of(key, [trace for trace in found if key in keys_of(trace, by)], by)
             for key in sorted(keys)
         ]
         return sorted(groups, key=lambda group: -group.total_tokens)
-
-
-def _until_many_answers(newest_first: list[Message]) -> list[Message]:
-    """The messages before more than 100 answers in a row, flagged messages aside."""
-    first = answers = 0
-    for number, message in enumerate(newest_first):
-        if not message.is_flagged:
-            first, answers = (
-                (first if answers else number, answers + 1)
-                if message.role is MessageRole.TOOL
-                else (0, 0)
-            )
-            if answers > 100:
-                return newest_first[:first]
-    return newest_first
-
-
-def _answers(log: list[Message]) -> dict[str, list[Message]]:
-    """Return the answers to each message, without the calls of which one is missing."""
-    answers: dict[str, list[Message]] = {message.id: [] for message in log}
-    answered: dict[str, list[str]] = {message.id: [] for message in log}
-    unnamed: dict[str, int] = dict.fromkeys(answers, 0)
-    for number, answer in enumerate(log):
-        if answer.role is not MessageRole.TOOL or answer.is_flagged:
-            continue
-        name = answer.metadata.get("tool_call_id")
-        callers = [one for one in reversed(log[:number]) if one.role in CALLERS]
-        if name is not None:
-            callers = [one for one in callers if not one.is_flagged and name in _calls(one)]
-        if not callers:
-            continue
-        if name is None:
-            answers[callers[0].id].append(answer)
-            unnamed[callers[0].id] += 1
-        elif answered[callers[0].id].count(name) < _calls(callers[0]).count(name):
-            answers[callers[0].id].append(answer)
-            answered[callers[0].id].append(name)
-    for message in log:
-        if len(_calls(message)) > len(answered[message.id]) + unnamed[message.id]:
-            del answers[message.id]
-    return answers
-
-
-def _calls(message: Message) -> list[str]:
-    if message.role not in CALLERS:
-        return []
-    return [call["id"] for call in message.metadata.get("tool_calls", ())]
-
-
-def _tokens(message: Message) -> int:
-    text = message.enhanced_message or message.original_content
-    if "tool_calls" in message.metadata:
-        text += json.dumps(message.metadata["tool_calls"], ensure_ascii=False)
-    return 4 + math.ceil(len(text.encode()) / 4)
 
 
 def _content(message: Message) -> dict[str, Any]:
@@ -465,77 +395,8 @@ def _page(
     return records if limit is None else records[:limit]
 
 
-def _meets(trace: TurnTrace, where: TraceFilter) -> bool:
-    conditions = [
-        where.agent_id in (None, trace.agent_id),
-        where.user_id in (None, trace.user_id),
-        where.conversation_id in (None, trace.conversation_id),
-        where.intent in (None, trace.detected_intent),
-        where.started_from is None or where.started_from <= trace.started_at_ms,
-        where.started_until is None or where.started_until > trace.started_at_ms,
-        where.min_total_tokens is None or where.min_total_tokens <= trace.total_tokens,
-        where.min_latency_ms is None or where.min_latency_ms <= trace.total_latency_ms,
-        where.has_errors in (None, trace.errors != []),
-        where.tool is None or any(_has(tool, where.tool) for tool in trace.tool_traces),
-        where.llm_call is None or any(_has(call, where.llm_call) for call in trace.llm_calls),
-    ]
-    return all(conditions)
-
-
 def _tagged(conversation: Conversation, where: dict[str, Any]) -> bool:
-    held = {key: _json(conversation.metadata[key]) for key in where if key in conversation.metadata}
-    return held == {key: _json(value) for key, value in where.items()}
-
-
-def _has(record: Any, wanted: dict[str, Any]) -> bool:
-    held = {name: _json(getattr(record, name)) for name in wanted}
-    return held == {name: _json(value) for name, value in wanted.items()}
-
-
-def _json(value: Any) -> str:
-    """Return JSON in which equal small numbers are equal, and differ from true and false."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        value = float(value)
-    return json.dumps(value, sort_keys=True)
-
-
-def _keys(trace: TurnTrace, by: str) -> set[str]:
-    if by == "model":
-        return {call.model for call in trace.llm_calls}
-    if by == "day":
-        started = datetime.fromtimestamp(trace.started_at_ms / 1000, UTC)
-        return {started.strftime("%Y-%m-%d")}
-    return {trace.detected_intent if by == "intent" else getattr(trace, f"{by}_id")}
-
-
-def _summary(key: str, traces: list[TurnTrace], by: str) -> UsageSummary:
-    calls = [call for trace in traces for call in trace.llm_calls]
-    if by == "model":
-        calls = [call for call in calls if call.model == key]
-        tokens = [(c.prompt_tokens, c.completion_tokens, c.total_tokens) for c in calls]
-        latencies = sorted(call.latency_ms for call in calls)
-    else:
-        tokens = [
-            (t.total_prompt_tokens, t.total_completion_tokens, t.total_tokens) for t in traces
-        ]
-        latencies = sorted(trace.total_latency_ms for trace in traces)
-    return UsageSummary(
-        key=key,
-        turns=len(traces),
-        failed_turns=len([trace for trace in traces if trace.errors]),
-        prompt_tokens=sum(prompt for prompt, _, _ in tokens),
-        completion_tokens=sum(completion for _, completion, _ in tokens),
-        total_tokens=sum(total for _, _, total in tokens),
-        cached_prompt_tokens=sum(call.cached_prompt_tokens for call in calls),
-        cache_write_tokens=sum(call.cache_write_tokens for call in calls),
-        reasoning_tokens=sum(call.reasoning_tokens for call in calls),
-        cost_usd=sum(call.cost_usd for call in calls if call.cost_usd is not None),
-        unreported_calls=sum(call.prompt_tokens <= 0 for call in calls),
-        unpriced_calls=sum(call.cost_usd is None for call in calls),
-        mean_latency_ms=math.fsum(latencies) / len(latencies),
-        p50_latency_ms=latencies[math.ceil(len(latencies) * 0.50) - 1],
-        p95_latency_ms=latencies[math.ceil(len(latencies) * 0.95) - 1],
-        max_latency_ms=latencies[-1],
-        total_energy_kwh=0 if by == "model" else sum(t.total_energy_kwh for t in traces),
-        total_co2_g=0 if by == "model" else sum(t.total_co2_g for t in traces),
-    )
+    held = {
+        key: json_text(conversation.metadata[key]) for key in where if key in conversation.metadata
+    }
+    return held == {key: json_text(value) for key, value in where.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ from jazzmine import MessageRole, NotFoundError
 from jazzmine.core.message_store import Message, MessageStore
 from jazzmine.deadline import CALL_BEGAN
 from tests.behaviour.backends import Backend
-from tests.behaviour.model import Model
 from tests.behaviour.samples import NOW, conversation, ids, message
+from tests.behaviour.window_model import window_of
 
 ROLES = {
     "U": MessageRole.USER,
@@ -205,7 +204,7 @@ async def test_a_window_of_many_pages_is_complete(chat: MessageStore) -> None:
 
     for fitting in (3, 40, 700):
         found = await chat.get_context_window("c1", max_tokens=2 * fitting, count_tokens=cost)
-        assert found == reference(everything, 2 * fitting)
+        assert found == window_of(everything, 2 * fitting, cost)
 
 
 async def test_a_window_is_read_anew_when_a_page_s_last_message_is_deleted(
@@ -257,7 +256,7 @@ async def test_the_work_follows_the_window_and_not_the_conversation(
     monkeypatch.setattr(chat.backend, "list_newest", read_and_count)
     found = await chat.get_context_window("c1", max_tokens=20, count_tokens=cost)
 
-    assert found == reference(everything, 20)
+    assert found == window_of(everything, 20, cost)
     assert rows < 400
 
 
@@ -279,14 +278,6 @@ async def test_all_pages_of_a_window_have_one_deadline(
     assert len(beginnings) > 1
     assert beginnings[0] is not None
     assert len(set(beginnings)) == 1
-
-
-def reference(everything: Sequence[Message], max_tokens: int) -> list[Message]:
-    """The window of messages in order, as the model of a store has it."""
-    model = Model()
-    model.store_conversation(conversation())
-    model.store_messages(everything)
-    return model.get_context_window("c1", max_tokens=max_tokens, cost=cost)
 
 
 def random_log(draw: random.Random) -> list[Message]:
@@ -313,4 +304,4 @@ async def test_any_window_is_that_of_the_reference(
         await store.store_messages(everything)
 
         found = await store.get_context_window("c1", max_tokens=max_tokens, count_tokens=cost)
-        assert found == reference(everything, max_tokens), (ids(everything), max_tokens)
+        assert found == window_of(everything, max_tokens, cost), (ids(everything), max_tokens)

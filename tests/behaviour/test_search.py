@@ -158,7 +158,7 @@ async def test_the_answers_are_those_of_reading_every_message(
     searched: MessageStore, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # How many of the last messages are not in the FTS5 table of SQLite yet.
-    monkeypatch.setattr(search, "_MOST_WAITING", (1, 3, 10, 50)[seed])
+    monkeypatch.setattr(search, "MOST_WAITING", (1, 3, 10, 50)[seed])
     draw, model = random.Random(seed), SearchModel()
     for number in (1, 2, 3):
         record = conversation(f"c{number}", user_id=f"u{number % 2 + 1}", agent_id=f"a{number}")

@@ -19,34 +19,6 @@ async def usage(store: MessageStore, by: Any, **conditions: Any) -> list[UsageSu
 
 
 @pytest.mark.smoke
-async def test_a_group_is_summed_up_in_every_figure(chat: MessageStore) -> None:
-    first = {"total_prompt_tokens": 10, "total_completion_tokens": 1, "total_tokens": 12}
-    second = {"total_prompt_tokens": 20, "total_completion_tokens": 2, "total_tokens": 25}
-    spent = {"total_energy_kwh": 0.25, "total_co2_g": 1.5}
-    await store_traces(
-        chat,
-        trace("m1", total_latency_ms=100, **first, **spent),
-        trace("m2", total_latency_ms=201, **second, **spent, errors=["one", "two"]),
-    )
-
-    assert await usage(chat, "agent") == [
-        UsageSummary(
-            key="a1",
-            turns=2,
-            failed_turns=1,
-            prompt_tokens=30,
-            completion_tokens=3,
-            total_tokens=37,
-            mean_latency_ms=150.5,
-            p50_latency_ms=100,
-            p95_latency_ms=201,
-            max_latency_ms=201,
-            total_energy_kwh=0.5,
-            total_co2_g=3.0,
-        )
-    ]
-
-
 async def test_the_figures_are_of_plain_types(chat: MessageStore) -> None:
     await store_traces(chat, trace("m1", total_latency_ms=100), trace("m2", total_latency_ms=100))
 

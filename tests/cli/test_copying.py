@@ -336,7 +336,7 @@ def test_what_follows_a_batch_of_unreadable_records_is_read(
 ) -> None:
     monkeypatch.setattr(places, "_READ_AT_ONCE", 1)
     with MessageStore.initialize(f"sqlite:{old}") as store:
-        read = [record for _, records in Messages(store).stream() for record in records]
+        read = [record for _, records in Messages(store).batches() for record in records]
         assert [record.id for record in read] == ["c1", "m2"]
 
 
@@ -348,7 +348,7 @@ def test_a_message_without_its_conversation_is_named_with_what_to_do(
     ran = run("copy", f"sqlite:{old}", f"sqlite:{tmp_path / 'new.db'}")
     assert ran.status == 1
     assert "message 'm2': its conversation 'gone' is not stored" in ran.errors
-    assert "store in FROM what is missing there" in ran.errors
+    assert "FROM lacks a record" in ran.errors
 
 
 def test_a_json_file_is_written_more_and_more_rarely(

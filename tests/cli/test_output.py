@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,6 +106,43 @@ def test_an_export_on_a_symbolic_link_keeps_the_link(url: str, tmp_path: Path) -
     assert run("export", "-o", str(link), "--store", url).status == 0
     assert link.is_symlink()
     assert '"end"' in target.read_text()
+
+
+@pytest.mark.parametrize("option", ["--output", "--html"])
+def test_an_export_goes_into_a_pipe_by_its_name(url: str, option: str) -> None:
+    selected = ["c1"] if option == "--html" else []
+    ran = run_program("export", *selected, option, "/dev/stdout", "--store", url)
+    assert (ran.status, ran.errors) == (0, "")
+    assert "an answer" in ran.output
+
+
+_SLOW = """
+import time
+from jazzmine.cli import main, places
+read = places.Messages.batches
+def slow(place):
+    yield next(read(place))
+    print("begun", flush=True)
+    time.sleep(60)
+places.Messages.batches = slow
+main()
+"""
+
+
+def test_an_export_that_is_told_to_stop_leaves_no_file(url: str, tmp_path: Path) -> None:
+    target = tmp_path / "exported" / "all.jsonl"
+    target.parent.mkdir()
+    command = [sys.executable, "-c", _SLOW, "export", "-o", str(target), "--store", url]
+    with Program(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "begun\n"
+        assert os.listdir(target.parent)
+        program.send_signal(signal.SIGTERM)
+        _, errors = program.communicate(timeout=120)
+    assert (program.returncode, errors) == (143, "")
+    assert os.listdir(target.parent) == []
 
 
 def test_two_exports_in_one_file_are_imported(url: str, tmp_path: Path) -> None:

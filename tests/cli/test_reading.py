@@ -42,7 +42,11 @@ def test_conversations_are_listed_newest_first(url: str) -> None:
     ],
 )
 def test_a_listing_may_be_narrowed(url: str, options: list[str], found: list[str]) -> None:
-    assert [row[1] for row in cells(run("ls", "--store", url, *options).output)] == found
+    ran = run("ls", "--store", url, *options)
+    assert [row[1] for row in cells(ran.output)] == found
+    assert ran.errors == (
+        "more than 1: these are the first (--limit)\n" if options[1] == "1" else ""
+    )
 
 
 def test_a_listing_as_json_holds_the_records(url: str) -> None:
@@ -255,7 +259,9 @@ def test_escapes_in_an_argument_are_not_obeyed(url: str) -> None:
 def test_traces_are_filtered(url: str, options: list[str], found: list[str]) -> None:
     listed = objects(run("traces", "--json", "--store", url, *options).output)
     assert [TurnTrace.model_validate(one).id for one in listed] == found
-    assert [row[1] for row in cells(run("traces", "--store", url, *options).output)] == found
+    ran = run("traces", "--store", url, *options)
+    assert [row[1] for row in cells(ran.output)] == found
+    assert (ran.errors == "more than 1: these are the first (--limit)\n") == ("--limit" in options)
 
 
 @pytest.mark.parametrize(

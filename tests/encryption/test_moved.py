@@ -303,7 +303,10 @@ def test_sealed_fields_of_one_message_do_not_open_in_another(path: str) -> None:
 def test_a_state_of_another_conversation_is_neither_read_nor_moved_aside(path: str) -> None:
     with WorkingMemoryStore.initialize(config(path)) as memory:
         memory.get_or_create("c1", "ann", "desk")
-    change_file(path, "UPDATE working_memory SET conversation_id = 'c2'")
+        memory.get_or_create("c3", "bob", "desk")
+    change_file(
+        path, "UPDATE working_memory SET conversation_id = 'c2' WHERE conversation_id = 'c1'"
+    )
     with WorkingMemoryStore.initialize(config(path)) as memory:
         for call in (memory.get, memory.confirm_action, memory.delete):
             with pytest.raises(DecryptionError):

@@ -83,6 +83,21 @@ def test_another_key_with_a_known_id_is_refused_when_messages_are_opened(
         assert store.get_message_by_id("m1") == secret_message()
 
 
+def test_another_key_with_a_known_id_is_refused_when_a_working_memory_is_opened(
+    memory_config: Config,
+) -> None:
+    wrong = Keyring({FIRST: b"\x07" * 32})
+    with WorkingMemoryStore.initialize({**memory_config, "encryption": wrong}):
+        pass  # nothing is stored yet
+    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
+        memory.get_or_create("c1", "ann", "desk")
+
+    with pytest.raises(ConfigurationError, match="the key 'k1' opens nothing"):
+        WorkingMemoryStore.initialize({**memory_config, "encryption": wrong})
+    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
+        assert memory.get("c1") is not None
+
+
 @each_refusal
 def test_a_working_memory_is_not_read_without_its_key(memory_config: Config, options: str) -> None:
     given, text = REFUSED[options]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from jazzmine import MessageRole, TraceFilter, TurnTrace
+from jazzmine import Message, MessageRole, TraceFilter, TurnRecorder, TurnTrace
 from tests.examples.test_documentation import ROOT, blocks_of
 
 GUIDE = ROOT / "docs" / "guides" / "your-own-loop.md"
-DEFINITIONS = ("import json", "def function_of", "def tokens", "def stream")
+DEFINITIONS = ("import json", "def function_of", "def tokens", "def stream", "def for_anthropic")
 
 
 class ProviderError(Exception):
@@ -115,6 +115,43 @@ def test_every_paid_token_is_stored_once_and_no_turn_is_lost(guide: dict[str, An
     calls = [call for trace in traces for call in trace.llm_calls]
     assert usage.unreported_calls == sum(not call.total_tokens for call in calls) > 0
     assert len({trace.message_id for trace in traces}) == 500
+
+
+def test_a_provider_takes_each_window(guide: dict[str, Any]) -> None:
+    store, chat = guide["store"], guide["chat"]
+    for number in range(8):
+        recorder = TurnRecorder(conversation_id=chat.id, user_id="ada", agent_id="desk")
+        recorder.user("Where are they?")
+        recorder.assistant("")
+        for name in ("find_order", "fails")[: number % 3]:
+            with recorder.tool_call(name, {"id": 1}, call_id="call_0") as call:
+                call.result({"id": 1})
+        recorder.assistant("Here.")
+        role = (MessageRole.SYSTEM, MessageRole.COLLEAGUE_ASSISTANT)[number % 2]
+        added = Message(
+            conversation_id=chat.id, user_id="ada", role=role, original_content="A note."
+        )
+        store.append_messages(chat.id, [*recorder.messages, added])
+    for budget in range(20, 600, 13):
+        window = store.get_context_window(chat.id, max_tokens=budget)
+        roles = {one["role"] for one in guide["for_openai"](window)}
+        assert roles <= {"user", "assistant", "tool", "system"}
+        if any(message.role is MessageRole.USER for message in window):
+            require_taken_by_anthropic(guide["for_anthropic"](window))
+
+
+def require_taken_by_anthropic(prompt: list[dict[str, Any]]) -> None:
+    """Check that the user begins, and that each call of a tool is answered in the next message."""
+    assert [one["role"] for one in prompt] == ["user", "assistant"] * (len(prompt) // 2) + [
+        "user"
+    ] * (len(prompt) % 2)
+    asked: list[str] = []
+    for one in prompt:
+        blocks = one["content"]
+        answers = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        assert answers == asked
+        asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    assert asked == []
 
 
 def test_a_tool_that_returned_is_not_told_as_failed(guide: dict[str, Any]) -> None:

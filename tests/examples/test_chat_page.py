@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -80,15 +81,25 @@ async def test_a_repeated_request_is_one_turn(guide: dict[str, Any], text: str) 
 @pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("parts", [1, 2, None])
 async def test_a_stream_whose_reader_has_gone_is_not_left_open(
-    guide: dict[str, Any], parts: int | None, blocks: bool
+    guide: dict[str, Any], monkeypatch: pytest.MonkeyPatch, parts: int | None, blocks: bool
 ) -> None:
+    view = type(guide["app"].state.store.scoped(user_id="ada"))
+    edit = view.edit_message
+
+    async def edit_slowly(*args: Any, **fields: Any) -> Message:
+        await anyio.sleep(0.05)  # a call that is cancelled here changes nothing
+        message: Message = await edit(*args, **fields)
+        return message
+
+    monkeypatch.setattr(view, "edit_message", edit_slowly)
     said = {"id": "m1", "text": "hi"}
     assert await post(guide["app"], "/conversations/c1/stream", said, parts, blocks=blocks) == 200
-    for _ in range(500):  # Python closes an abandoned generator a little later
+    for _ in range(500):
+        gc.collect()  # which closes an abandoned generator
+        await anyio.sleep(0.02)
         question, reply = await stored(guide)
         if "streams" not in reply.metadata:
             break
-        await anyio.sleep(0.02)
     assert "streams" not in reply.metadata
     assert (question.id, reply.id) == ("m1", "m1-reply")
     assert reply.original_content

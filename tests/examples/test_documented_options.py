@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from jazzmine.config import BackendConfig, choice
+from jazzmine import config
+from jazzmine.config import BackendConfig
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "backends"
 OPTIONS = [
     pytest.param(kind, option, id=f"{kind.storage}-{option.name}")
-    for kind in (*choice._MESSAGE_STORES, *choice._WORKING_MEMORIES)
+    for kind in vars(config).values()
+    if isinstance(kind, type) and issubclass(kind, BackendConfig) and hasattr(kind, "storage")
     for option in fields(kind)
 ]
 

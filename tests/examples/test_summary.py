@@ -41,6 +41,34 @@ async def test_no_message_is_missing_in_both(keep: int) -> None:
     assert len(window) >= keep
 
 
+@pytest.mark.parametrize("how", ["rewound", "forked"])
+async def test_a_summary_without_its_last_message_is_dropped(how: str) -> None:
+    guide: dict[str, Any] = {}
+    for block in blocks_of(GUIDE):
+        if block.runs and "async def summarize" in block.text:
+            exec(block.text, guide)
+    async with await MessageStore.initialize("memory:") as store:
+        chat = Conversation(id="c1", user_id="ada", agent_id="desk")
+        await store.store_conversation(chat)
+        for _ in range(8):
+            await a_turn_with_three_tools(store)
+        await guide["summarize"](store, "c1", 20)
+        assert (await guide["prompt_for"](store, "c1"))[0]["role"] == "system"
+
+        if how == "rewound":
+            await store.rewind_conversation("c1", after=None)
+            await a_turn_with_three_tools(store)
+        else:
+            stored = await store.get_conversation_by_id("c1")
+            assert stored is not None
+            chat = stored.model_copy(update={"id": "c2"})
+            await store.fork_conversation("c1", chat)
+
+        prompt = await guide["prompt_for"](store, chat.id)
+        assert prompt[0] == {"role": "user", "content": "Where are they?"}
+        await guide["summarize"](store, chat.id, 3)
+
+
 async def a_turn_with_three_tools(store: MessageStore) -> None:
     recorder = TurnRecorder(conversation_id="c1", user_id="ada", agent_id="desk")
     recorder.user("Where are they?")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jazzmine.core import MessageRole, MessageStore
+from jazzmine.encryption import Keyring
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.inspector.threads import PAGE
 from tests.behaviour.samples import NOW, conversation, llm_call, message, messages, trace
@@ -252,6 +253,16 @@ async def test_a_store_that_cannot_be_reached_is_told(
     text = await site.text("/turns", 503, agent="a1")
     assert "did not answer within 30 s" in text
     assert 'href="./turns?agent=a1"' in text
+
+
+async def test_a_store_whose_keys_are_not_set_is_told_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "messages.db"
+    config = {"storage": "sqlite", "path": path, "encryption": Keyring({"k1": bytes(32)})}
+    async with await MessageStore.initialize(config) as store:
+        await store.store_conversation(conversation("c1"))
+    async with await MessageStore.initialize(path) as store, opened(store, None) as site:
+        for page in ("/", "/conversation?id=c1"):  # the server is told of no error
+            assert "set JAZZMINE_ENCRYPTION" in await site.text(page, 500)
 
 
 async def test_working_memory_may_be_missing(tmp_path: Path) -> None:

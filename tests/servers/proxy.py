@@ -21,7 +21,6 @@ class Proxy:
         largest: the size in bytes above which it stops reading replies of a connection, until this
             is 0 again; 0 for no limit.
         bandwidth: how many bytes it forwards in a second, all in all; 0 for no limit.
-        forwarded: how many bytes it has received to be forwarded.
         swallow_requests: drop the data of clients.
         swallow_replies: drop the data of the server. After dropped data, a connection forwards
             nothing more in that direction, because TCP never delivers a stream with a gap.
@@ -41,7 +40,6 @@ class Proxy:
         self.drip = 0.0
         self.largest = 0
         self.bandwidth = 0.0
-        self.forwarded = 0
         self._line = threading.Lock()
         self.swallow_requests = False
         self.swallow_replies = False
@@ -146,9 +144,8 @@ class Proxy:
 
     def _carry(self, size: int) -> None:
         """Wait for as long as some bytes are under way."""
-        with self._line:
-            self.forwarded += size
-            if self.bandwidth:
+        if self.bandwidth:
+            with self._line:
                 time.sleep(size / self.bandwidth)
 
     def _count_request(self, connection: Connection) -> None:
@@ -183,7 +180,6 @@ class Connection:
 
     Attributes:
         number: 1 for the first through the proxy, 2 for the second, and so on.
-        client_closed: whether the client has closed its end.
     """
 
     def __init__(
@@ -199,7 +195,6 @@ class Connection:
         self._ends_later = False
         self._requests_are_lost = False
         self._replies_are_lost = False
-        self.client_closed = False
         self.server_has_the_turn = False
 
     @property
@@ -255,7 +250,6 @@ class Connection:
             if not self._forward_request(data):
                 break
         with self._mutex:
-            self.client_closed = True
             self._ends_later = self._pass == 0
             if self._ends_later:
                 return

@@ -101,6 +101,7 @@ def test_a_wrong_configuration_is_refused_with_the_accepted_one(wrong: Any, text
         ({"ttl_seconds": "15"}, "ttl_seconds"),
         (7, "mapping, a URL, a path or None"),
         ("amqp://ann:secret@secret", "memory:"),
+        ("mongodb://u:secret@h/db", "^mongodb: is no working memory; allowed: memory:"),
     ],
 )
 def test_a_wrong_configuration_of_a_working_memory_is_refused(wrong: Any, text: str) -> None:

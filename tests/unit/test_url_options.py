@@ -53,17 +53,6 @@ def test_a_wrong_value_is_refused_by_its_name(option: str) -> None:
         message_store_config(f"postgresql://u:sesame@h/db?{option}")
 
 
-def test_a_url_of_the_other_kind_of_store_is_said_to_be_one() -> None:
-    with pytest.raises(InvalidAddressError, match=r"^redis: is no message store; allowed: json:"):
-        message_store_config("redis://:sesame@h")
-    with pytest.raises(
-        InvalidAddressError, match=r"^mongodb: is no working memory; allowed: memory:"
-    ):
-        working_memory_config("mongodb://u:sesame@h/db")
-    with pytest.raises(InvalidAddressError, match=r"^the URL names no known storage"):
-        message_store_config("sesame:x")
-
-
 @pytest.mark.parametrize(
     ("url", "said"),
     [
@@ -151,17 +140,6 @@ def test_a_path_whose_end_says_nothing_is_refused_with_both_ways_to_say_it(path:
     with pytest.raises(ConfigurationError, match=r"sqlite\); write sqlite:PATH$") as raised:
         working_memory_config(path)
     assert "sesame" not in str(raised.value)
-
-
-def test_a_configuration_of_another_type_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="a URL, a path or None, not int"):
-        message_store_config(3)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("config", ["json:messages.json", {"storage": "json"}])
-def test_a_store_is_not_opened_by_calling_its_class(config: object) -> None:
-    with pytest.raises(TypeError, match=r"initialize\(\)"):
-        MessageStore(config)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

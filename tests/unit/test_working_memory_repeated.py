@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from jazzmine.records.enums import ConversationStatus
 from jazzmine.records.flow import ActiveFlowState
-from jazzmine.records.tool_call import ToolCallRecord
-from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
+from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
 from tests.behaviour.memory_samples import REPEATABLE_UPDATES, Update, busy
 from tests.unit.memories import flow_of, in_flow, new_memory
@@ -36,58 +35,6 @@ def test_a_step_that_is_made_again_is_another_step() -> None:
     memory.advance_sequential_step({"found": 1})
 
     assert flow_of(memory).current_step == 2
-
-
-def test_a_call_that_is_recorded_again_is_another_call() -> None:
-    memory = in_flow()
-    memory.begin_turn(TurnCache(1))
-    call = ToolCallRecord("search", {})
-
-    memory.record_tool_call(call)
-    memory.record_tool_call(call)
-
-    assert [call.call_index for call in flow_of(memory).tool_call_history] == [0, 1]
-
-
-def test_a_turn_that_begins_again_replaces_its_cache() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1, "helo"))
-
-    memory.begin_turn(TurnCache(1, "hello"))
-
-    assert memory.current_turn == TurnCache(1, "hello")
-
-
-def test_a_turn_that_begins_again_counts_only_new_mentions() -> None:
-    memory = new_memory()
-    ada = {"name": "Ada", "attributes": ["kind"]}
-    memory.begin_turn(TurnCache(1, raw_entities=[ada, ada]))
-
-    memory.begin_turn(TurnCache(1, raw_entities=[ada, {"name": "Bob"}, ada]))
-
-    assert memory.entity_workspace == {
-        "Ada": WorkspaceEntity("Ada", ["kind"], 1, 1, 2),
-        "Bob": WorkspaceEntity("Bob", [], 1, 1, 1),
-    }
-
-
-def test_a_turn_that_begins_again_has_the_mentions_of_its_last_beginning_alone() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1, raw_entities=[{"name": "Ada", "attributes": ["kind"]}]))
-
-    memory.begin_turn(TurnCache(1, raw_entities=[{"name": " Ada", "attributes": ["tall"]}]))
-
-    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", ["tall"], 1, 1, 1)}
-
-
-def test_an_entity_that_goes_and_comes_back_while_a_turn_begins_again_counts_once() -> None:
-    memory = new_memory()
-    ada = {"name": "Ada", "attributes": []}
-
-    for mentioned in ([ada], [], [ada]):
-        memory.begin_turn(TurnCache(1, raw_entities=mentioned))
-
-    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", [], 1, 1, 1)}
 
 
 mentions = st.lists(
@@ -132,18 +79,6 @@ def test_a_turn_that_an_earlier_version_began_keeps_its_entities_when_it_begins_
     assert list(memory.entity_workspace) == ["Ada"]
 
 
-def test_more_attributes_than_are_kept_stay_the_same_when_a_turn_begins_again() -> None:
-    memory = new_memory()
-    attributes = [str(number) for number in range(2 * memory.max_entity_attributes)]
-    cache = TurnCache(1, raw_entities=[{"name": "Ada", "attributes": attributes}])
-    memory.begin_turn(cache)
-    once = memory.entity_workspace
-
-    memory.begin_turn(cache)
-
-    assert memory.entity_workspace == once
-
-
 def test_a_cancellation_that_begins_again_leaves_the_flow_that_came_after_it() -> None:
     memory = in_flow()
     memory.begin_turn(TurnCache(1, is_cancellation=True))
@@ -154,20 +89,3 @@ def test_a_cancellation_that_begins_again_leaves_the_flow_that_came_after_it() -
     assert flow_of(memory).flow_id == "f2"
     assert [flow.flow_id for flow in memory.flow_history] == ["f1"]
     assert memory.status is ConversationStatus.IN_FLOW
-
-
-def test_a_turn_that_begins_again_may_be_a_cancellation_after_all() -> None:
-    memory = in_flow()
-    memory.begin_turn(TurnCache(1))
-
-    memory.begin_turn(TurnCache(1, is_cancellation=True))
-
-    assert memory.active_flow is None
-
-
-def test_a_first_turn_zero_is_not_a_repeated_one() -> None:
-    memory = new_memory()
-
-    memory.begin_turn(TurnCache(0, intent="greet", is_continuation=False))
-
-    assert memory.topic_history == [TopicShift(0, "greet")]

@@ -28,11 +28,13 @@ __all__ = [
     "SyncTask",
     "SyncThreadEvent",
     "SyncWork",
+    "async_finish",
     "async_run_blocking",
     "async_run_detached",
     "async_run_given",
     "async_run_in_task",
     "async_sleep",
+    "sync_finish",
     "sync_run_blocking",
     "sync_run_detached",
     "sync_run_given",
@@ -213,14 +215,25 @@ async def async_run_given(function: Callable[..., Any], *args: Any) -> Any:
 _running: set[asyncio.Future[Any]] = set()
 
 
+def _started(work: Awaitable[T]) -> asyncio.Future[T]:
+    """Start a task that goes on although nothing but the event loop refers to it."""
+    task = asyncio.ensure_future(work)
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    return task
+
+
+async def async_finish(work: AsyncWork[None]) -> None:
+    """Do work, which goes on to its end if this call is cancelled."""
+    await asyncio.shield(_started(work()))
+
+
 async def async_run_in_task(work: AsyncWork[T]) -> T:
     """Do work in a task, and cancel the task once, however often this call is cancelled.
 
     A cancelled call does not wait for the end of its task.
     """
-    task = asyncio.ensure_future(work())
-    _running.add(task)
-    task.add_done_callback(_running.discard)
+    task = _started(work())
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -233,6 +246,11 @@ async def async_run_in_task(work: AsyncWork[T]) -> T:
 SyncWork: TypeAlias = Callable[..., T]
 
 sync_sleep = time.sleep
+
+
+def sync_finish(work: SyncWork[None]) -> None:
+    """Do work."""
+    work()
 
 
 class SyncAffinity:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-__all__ = ["AsyncDriverPool", "SyncDriverPool", "async_getconn_of", "sync_getconn_of"]
+from jazzmine._compat.concurrency import async_finish
+
+__all__ = ["AsyncDriverPool", "AsyncPoolAccess", "SyncDriverPool", "SyncPoolAccess"]
 
 C = TypeVar("C", bound=Connection[Any])
 
@@ -54,25 +56,58 @@ class SyncDriverPool(ConnectionPool[C]):
             self._signal_stop_worker()
 
 
-def async_getconn_of(pool: Any) -> Callable[[float], Any]:
-    """Return the method `getconn` of a pool, which ends with every cancellation.
+class AsyncPoolAccess:
+    """Takes connections from a pool and gives them back, whenever the task is cancelled.
 
-    The pool waits in `asyncio.wait_for`, which in Python 3.11 loses a cancellation that comes while
-    a connection is handed over: a task that was cancelled would go on.
+    Args:
+        pool: the pool, of psycopg or a subclass.
     """
 
-    async def getconn(timeout: float) -> Any:
+    def __init__(self, pool: Any) -> None:
+        self._pool = pool
+
+    async def getconn(self, timeout: float) -> Any:
+        """Take a connection.
+
+        The pool waits in `asyncio.wait_for`, which in Python 3.11 loses a cancellation that comes
+        while a connection is handed over: the task would go on.
+        """
         task = asyncio.current_task()
         requests = 0 if task is None else task.cancelling()
-        connection = await pool.getconn(timeout)
+        connection = await self._pool.getconn(timeout)
         if task is not None and task.cancelling() > requests:
-            await pool.putconn(connection)
+            await self.putconn(connection)
             raise asyncio.CancelledError
         return connection
 
-    return getconn
+    async def putconn(self, connection: Any) -> None:
+        """Give a connection back.
+
+        Cancelled while it hands a connection over to a task that waits, the pool would lose the
+        connection, and never wake the task.
+        """
+        returning = self._pool.putconn(connection)
+        try:
+            future = returning.send(None)
+        except StopIteration:  # most often it does not wait, and needs no task
+            return
+        await async_finish(partial(_rest, returning, future))
 
 
-def sync_getconn_of(pool: Any) -> Callable[[float], Any]:
-    """Return the method `getconn` of a pool."""
-    return pool.getconn  # type: ignore[no-any-return]
+async def _rest(work: Any, future: Any) -> None:
+    """Run a coroutine to its end that waits for a future already."""
+
+    class Rest:
+        def __await__(self) -> Any:
+            yield future
+            yield from work.__await__()
+
+    await Rest()
+
+
+class SyncPoolAccess:
+    """Takes connections from a pool and gives them back."""
+
+    def __init__(self, pool: Any) -> None:
+        self.getconn = pool.getconn
+        self.putconn = pool.putconn

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Generic, TypeVar, cast
 
-from jazzmine._sync.operation import composed
+from jazzmine._sync.operation import composed, operation
 from jazzmine._sync.store import Store
 from jazzmine.records.arguments import require_id
 from jazzmine.records.owners import require_own
 
-__all__ = ["View"]
+__all__ = ["ConversationView", "View", "for_user"]
 
+# How many of the user's conversations a view remembers.
+_MOST_REMEMBERED = 10_000
+
+AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
+AnyView = TypeVar("AnyView", bound="View[Any]")
 AnyStore = TypeVar("AnyStore", bound=Store[Any])
 
 
@@ -38,6 +46,17 @@ class View(Store[Any], Generic[AnyStore]):
         Store.require_open(self)
         self._store.require_open()
 
+    def scoped(self: AnyView, *, user_id: str) -> AnyView:
+        """Return another view of the same user."""
+        return type(self)(self._store, self._own(require_id("user_id", user_id)))
+
+    @operation()
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Raise `ScopeError` unless both are the user; then there is nothing to move."""
+        self._own(require_id("from_user_id", from_user_id))
+        self._own(require_id("to_user_id", to_user_id))
+        return 0
+
     @composed
     def ping(self) -> None:
         """Make one cheap round trip to the server."""
@@ -51,3 +70,42 @@ class View(Store[Any], Generic[AnyStore]):
         if user_id is not None:
             require_own(self._user_id, require_id("user_id", user_id))
         return self._user_id
+
+
+class ConversationView(View[AnyStore]):
+    """A view of what belongs to conversations: it asks the store once whose a conversation is."""
+
+    def __init__(self, store: AnyStore, user_id: str) -> None:
+        super().__init__(store, user_id)
+        # The user's conversations that are known, without values.
+        self._known: dict[str, None] = {}
+
+    @abstractmethod
+    def _owner(self, conversation_id: str) -> str | None:
+        """Return whose a conversation is; None if it is not stored."""
+
+    def _has(self, conversation_id: str) -> bool:
+        """Return whether a conversation is the user's."""
+        if require_id("conversation_id", conversation_id) in self._known:
+            return True
+        if self._owner(conversation_id) != self._user_id:
+            return False
+        self._remember(conversation_id)
+        return True
+
+    def _remember(self, conversation_id: str) -> None:
+        if len(self._known) >= _MOST_REMEMBERED:
+            self._known.clear()
+        self._known[conversation_id] = None
+
+
+def for_user(method: AnyMethod) -> AnyMethod:
+    """Return the method of a view for a method with the parameter `user_id`, None by default."""
+
+    @composed
+    @wraps(method)
+    def call(self: View[Any], *args: Any, user_id: str | None = None, **options: Any) -> Any:
+        of_store = getattr(self._store, method.__name__)
+        return of_store(*args, user_id=self._own(user_id), **options)
+
+    return cast("AnyMethod", call)

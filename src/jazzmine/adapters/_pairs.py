@@ -50,20 +50,36 @@ def whole(parts: Sequence[Part]) -> list[bool]:
 
 def _match_calls(parts: Sequence[Part], stays: list[bool]) -> None:
     last = max((i for i, part in enumerate(parts) if part.kind in ("said", "other")), default=-1)
-    answered = {part.key for part, stay in zip(parts, stays, strict=True) if part.kind == "answer"}
-    kept = {
-        part.key for part, stay in zip(parts, stays, strict=True) if stay and part.kind == "answer"
-    }
-    called: set[str] = set()
+    for call, answers in _answers(parts).items():
+        if call is None:  # the answers of calls that are gone
+            kept = False
+        elif answers:
+            kept = stays[call] and any(stays[answer] for answer in answers)
+        else:
+            kept = stays[call] and call > last
+        if not kept:
+            for index in answers if call is None else (call, *answers):
+                stays[index] = False
+
+
+def _answers(parts: Sequence[Part]) -> dict[int | None, list[int]]:
+    """Return the answers to each call, and under None those to no call.
+
+    An answer belongs to the newest call before it that waits for one, since keys may come again in
+    a later turn, or else to the one that had the answer before: it may be a better one.
+    """
+    found: dict[int | None, list[int]] = {}
+    waiting: dict[str, list[int]] = {}
+    answered: dict[str, int] = {}
     for index, part in enumerate(parts):
-        if not stays[index]:
-            continue
         if part.kind == "call":
-            is_open = part.key not in answered and index > last
-            stays[index] = part.key in kept or is_open
-            called |= {part.key} if stays[index] else set()
+            found[index] = []
+            waiting.setdefault(part.key, []).append(index)
         elif part.kind == "answer":
-            stays[index] = part.key in called
+            if waiting.get(part.key):
+                answered[part.key] = waiting[part.key].pop()
+            found.setdefault(answered.get(part.key), []).append(index)
+    return found
 
 
 def _match_reasoning(parts: Sequence[Part], stays: list[bool]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from io import TextIOWrapper
 
@@ -26,4 +27,6 @@ def main() -> None:
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper):  # which may not hold every character
             stream.reconfigure(errors="replace")
+    # `docker stop` and `timeout` leave no unfinished file, as Ctrl-C does not.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     app(prog_name="jazzmine")

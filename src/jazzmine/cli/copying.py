@@ -94,29 +94,29 @@ def _copy(source: Place, target: Place, merge: bool, counter: Counter) -> _Copie
     ours, theirs = ({each: Digest() for each in source.kinds} for _ in range(2))
     try:
         with Writer([target]) as writer:
-            for kind, records in counter.through("copying", source.stream()):
+            for kind, records in counter.through("copying", source.batches()):
                 new = records[max(0, present[kind] - ours[kind].count) :]
                 writer.write(kind, new, ours[kind].add(records))
     except IntegrityError as error:
         raise Refused(
-            f"{error}. If FROM was changed during the copy, give the same command again;"
-            " otherwise store in FROM what is missing there, or delete the record"
+            f"{error}. If FROM was changed during the copy, give the same command again; otherwise"
+            " FROM lacks a record, or TO has another one with this id: store or delete it"
         ) from error
-    stream = _same(source, target) if merge else target.stream()
+    stream = _same(source, target) if merge else target.batches()
     for kind, records in counter.through("verifying", stream):
         theirs[kind].add(records)
     return present, ours, theirs
 
 
 def _same(source: Place, target: Place) -> Iterator[Batch]:
-    return ((kind, target.same(kind, records)) for kind, records in source.stream())
+    return ((kind, target.same(kind, records)) for kind, records in source.batches())
 
 
 def _compared(source: Place, target: Place, counter: Counter) -> dict[Sort, int]:
     """Return how many records the target holds; `Refused` if they are not the source's first."""
     present: dict[Sort, int] = dict.fromkeys(source.kinds, 0)
     expected = ((kind, record) for kind, records in source.batches() for record in records)
-    for kind, records in counter.through("comparing", target.stream()):
+    for kind, records in counter.through("comparing", target.batches()):
         for record in records:
             # Of the source's kinds before this one the target may lack the end.
             first = next((pair for pair in expected if pair[0] == kind), None)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from jazzmine.cli.options import JSONOption, LimitOption, UserOption
-from jazzmine.cli.output import paged, print_json, print_table, when
+from jazzmine.cli.output import first_of, paged, print_json, print_table, when
 from jazzmine.cli.program import command
 from jazzmine.cli.stores import ITEMS, Stores, require
 
@@ -34,10 +34,12 @@ def list_items(
     prefix = tuple(namespace.split("/")) if namespace else ()
     with require(stores.items, ITEMS).open() as store:
         if words:
-            matches = store.search_items(" ".join(words), prefix=prefix, user_id=user, limit=limit)
+            query = " ".join(words)
+            matches = store.search_items(query, prefix=prefix, user_id=user, limit=limit + 1)
             items = [each.item for each in matches]
         else:
-            items = store.list_items(prefix, user_id=user, limit=limit)
+            items = store.list_items(prefix, user_id=user, limit=limit + 1)
+    items = first_of(items, limit)
     if as_json:
         for item in items:
             print_json(item.model_dump(mode="json"))

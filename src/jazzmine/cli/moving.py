@@ -110,7 +110,7 @@ def _stream(place: Place, user_id: str | None) -> Iterator[Batch]:
     if user_id is not None and isinstance(place, Messages):
         yield from _of_conversations(place.opened, conversations_of(place.opened, user_id))
         return
-    for kind, records in place.stream():
+    for kind, records in place.batches():
         yield kind, [each for each in records if user_id is None or each.user_id == user_id]
 
 
@@ -196,11 +196,11 @@ def _written(path: Path | None) -> Iterator[Write]:
         yield _writer(sys.stdout, "standard output")
         return
     part = ""
-    path = path.resolve()  # a symbolic link stays one
     with errors_of(path):
         if path.exists() and not path.is_file():  # a pipe, or /dev/stdout
             file = path.open("w", encoding="utf-8")
         else:
+            path = path.resolve()  # a symbolic link stays one
             # What people said to an agent is for the user's eyes, as the store's own file is: 0600.
             descriptor, part = mkstemp(dir=path.parent, prefix=f"{path.name}.")
             file = os.fdopen(descriptor, "w", encoding="utf-8")

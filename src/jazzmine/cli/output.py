@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from html import escape
 from io import StringIO
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal, TypeVar, cast
 
 from pydantic import ValidationError
 from rich.cells import cell_len
@@ -34,6 +34,8 @@ _OBEYED = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
     f"|(?<!{_NEIGHBOUR})[\u200c\u200d]|[\u200c\u200d](?!{_NEIGHBOUR})"
 )
+T = TypeVar("T")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # In a table that is too wide, a text keeps so many cells.
 _SHORT = 10
@@ -202,6 +204,13 @@ def _output() -> Console:
 def say(text: str) -> None:
     """Write a note for the user of the terminal, beside the output."""
     errors().print(block(text))
+
+
+def first_of(records: list[T], limit: int) -> list[T]:
+    """Return the first `limit` records of more, and say beside the output that there are more."""
+    if len(records) > limit:
+        say(f"more than {limit:,}: these are the first (--limit)")
+    return records[:limit]
 
 
 def print_json(value: Any) -> None:

@@ -12,8 +12,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from time import time_ns
 from typing import Any, Literal, TypeAlias
 
@@ -63,16 +62,6 @@ class Place(ABC):
     @abstractmethod
     def store(self, kind: Sort, records: Sequence[Any]) -> None:
         """Store records, in place of those with their ids."""
-
-    def stream(self) -> Iterator[Batch]:
-        """Yield all readable records; while the caller uses some, the next are read."""
-        batches = self.batches()
-        # A back end may hold a connection until the iteration ends.
-        with closing(batches), ThreadPoolExecutor(1) as thread:  # type: ignore[type-var]
-            coming = thread.submit(next, batches, None)
-            while (batch := coming.result()) is not None:
-                coming = thread.submit(next, batches, None)
-                yield batch
 
 
 class Messages(Place):

@@ -24,6 +24,7 @@ from jazzmine.cli.options import (
 )
 from jazzmine.cli.output import (
     Refused,
+    first_of,
     paged,
     print_json,
     print_table,
@@ -95,11 +96,12 @@ def list_conversations(
         raise typer.BadParameter("give --user or --agent, not both")
     with stores.messages.open() as opened:
         if user is not None:
-            listed = opened.get_conversations_by_user_id(user, limit=limit, after=after)
+            listed = opened.get_conversations_by_user_id(user, limit=limit + 1, after=after)
         elif agent is not None:
-            listed = opened.get_conversations_by_agent_id(agent, limit=limit, after=after)
+            listed = opened.get_conversations_by_agent_id(agent, limit=limit + 1, after=after)
         else:
-            listed = opened.get_conversations(limit=limit, after=after)
+            listed = opened.get_conversations(limit=limit + 1, after=after)
+    listed = first_of(listed, limit)
     if as_json:
         print_records(listed)
         return

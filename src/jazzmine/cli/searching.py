@@ -17,7 +17,7 @@ from jazzmine.cli.options import (
     UntilOption,
     UserOption,
 )
-from jazzmine.cli.output import block, counted, line, paged, print_json, when, write
+from jazzmine.cli.output import block, counted, first_of, line, paged, print_json, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import Stores
@@ -63,8 +63,9 @@ def search(
             since=since,
             until=until,
             order="newest" if newest else "relevance",
-            limit=limit,
+            limit=limit + 1,
         )
+    matches = first_of(matches, limit)
     if as_json:
         for match in matches:
             message = match.message.model_dump(mode="json")

@@ -19,7 +19,7 @@ from jazzmine.cli.options import (
     JSONOption,
     LimitOption,
 )
-from jazzmine.cli.output import Refused, line, paged, print_table, shown, when, write
+from jazzmine.cli.output import Refused, first_of, line, paged, print_table, shown, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.reading import only_one
 from jazzmine.cli.rendering import print_records, show_calls, trace_line
@@ -76,7 +76,8 @@ def list_traces(
         raise typer.BadParameter("give --follow or --after, not both")
     with stores.messages.open() as opened:
         seen = _recent_traces(opened, where) if follow else []
-        listed = opened.find_turn_traces(where, limit=limit, after=after)
+        listed = opened.find_turn_traces(where, limit=limit + 1, after=after)
+        listed = first_of(listed, limit)
         if as_json:
             print_records(listed)
         else:

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_SEARCH", "item_codec", "record_codec"]
 
-NO_SEARCH = "search and encryption exclude each other: a search index is not encrypted"
+NO_SEARCH = (
+    "search and encryption exclude each other: a search index is not encrypted; without keys,"
+    " `jazzmine index --off` removes it"
+)
 
 
 def record_codec(config: BackendConfig) -> RecordCodec | None:

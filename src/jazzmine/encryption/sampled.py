@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,7 +18,7 @@ SAMPLED = 20
 
 def require_right_keys(
     keyring: Keyring,
-    rows: Iterable[Sequence[Any]],
+    rows: Iterable[Any],
     key_id: Callable[[Any], str | None],
     read: Callable[[Any], object],
 ) -> None:
@@ -46,6 +46,6 @@ def require_right_keys(
             continue
     if refused := sorted(wrong - right):
         raise ConfigurationError(
-            f"the key {refused[0]!r} opens nothing of the newest that a key with this id has"
+            f"the key {refused[0]!r} opens nothing of the sample that a key with this id has"
             " encrypted in this store: it is another key with that id, or the records were changed"
         )

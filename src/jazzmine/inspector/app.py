@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import uvicorn
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,7 +21,7 @@ from starlette.types import ASGIApp
 from jazzmine._async.factory import new_message_store, new_working_memory
 from jazzmine.config import BackendConfig
 from jazzmine.core import MessageStore, WorkingMemoryStore
-from jazzmine.errors import NotFoundError, StoreUnavailableError
+from jazzmine.errors import JazzmineError, NotFoundError, StoreUnavailableError
 from jazzmine.inspector.filters import BadFilter
 from jazzmine.inspector.pages import Pages, Stores
 from jazzmine.inspector.security import LOOPBACK, STATIC, Access, guarded
@@ -77,8 +78,10 @@ def _error_pages(pages: Pages) -> dict[Any, ErrorPage]:
     """Return the page that each kind of error gets."""
 
     async def not_found(request: Request, error: Exception) -> Response:
-        text = str(error.args[0]) if isinstance(error, NotFoundError) else "There is no such page"
-        return pages.problem(404, "Not found", f"{text.rstrip('.')}. It may have been deleted.")
+        text = "There is no such page."
+        if isinstance(error, NotFoundError):
+            text = f"{str(error.args[0]).rstrip('.')}. It may have been deleted."
+        return pages.problem(404, "Not found", text)
 
     async def unavailable(request: Request, error: Exception) -> Response:
         text = f"{error} `jazzmine doctor` says what is wrong."
@@ -97,6 +100,9 @@ def _error_pages(pages: Pages) -> dict[Any, ErrorPage]:
         NotFoundError: not_found,
         StoreUnavailableError: unavailable,
         TimeoutError: unavailable,
+        # A key or a record that is wrong. A traceback on the terminal is for other errors alone.
+        JazzmineError: failed,
+        ValidationError: failed,
         Exception: failed,
     }
 

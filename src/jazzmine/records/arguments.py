@@ -178,7 +178,7 @@ def require_count(name: str, value: object, least: int = 0) -> int:
 
 
 def require_time(name: str, value: object) -> int:
-    """Check a time in ms, and return it, or the nearest 64-bit integer; log one in seconds.
+    """Check a time in ms, and return it, or the nearest 64-bit integer.
 
     A time before 1990 is logged: it is probably in seconds.
 

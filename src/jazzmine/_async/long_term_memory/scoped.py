@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
-from jazzmine._async.operation import composed, operation
-from jazzmine._async.view import View
+from jazzmine._async.operation import composed
+from jazzmine._async.view import View, for_user
 from jazzmine.errors import ConflictError
 from jazzmine.records.arguments import require_id, require_namespace, require_revision
 from jazzmine.records.base import snapshot
@@ -21,8 +21,7 @@ from jazzmine.records.item_rows import (
     row_owner,
     row_revision,
 )
-from jazzmine.records.items import DeleteItem, FoundItem, MemoryItem, PutItem
-from jazzmine.records.log import ANY, AnyMessage
+from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 from jazzmine.records.owners import id_taken, require_own
 
 __all__ = ["ScopedLongTermMemoryStore"]
@@ -45,64 +44,15 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
 
     def __init__(self, store: LongTermMemoryStore, user_id: str) -> None:
         super().__init__(store, user_id)
-        self.embed = store.embed
+        self.embed, self.codec = store.embed, store.codec
+        self._decoder = store._decoder
 
-    def scoped(self, *, user_id: str) -> LongTermMemoryStore:
-        """Return another view of the same user."""
-        return self._store.scoped(user_id=self._own(require_id("user_id", user_id)))
+    async def _rows_at(self, paths: Sequence[str]) -> Sequence[ItemRow]:
+        """Return those of some stored items that are the user's."""
+        rows = await self._store._rows_at(paths)
+        return [row for row in rows if row_owner(row) == self._user_id]
 
-    # One item, or several
-
-    @operation("items")
-    async def get(self, namespace: Sequence[str], key: str) -> MemoryItem | None:
-        """Return the item if it is the user's, or None."""
-        path = path_of(require_namespace("namespace", namespace), require_id("key", key))
-        rows = await self._store.backend.get_items([path])
-        own = await self._store._decrypted([row for row in rows if self._is_own(row)])
-        return self._store._decoder.item(own[0]) if own else None
-
-    @operation("items")
-    async def get_many(self, keys: Iterable[tuple[Sequence[str], str]]) -> list[MemoryItem | None]:
-        """Return an item of the user or None for each pair of a namespace and a key."""
-        paths = [
-            path_of(require_namespace("namespace", namespace), require_id("key", key))
-            for namespace, key in keys
-        ]
-        if not paths:
-            return []
-        rows = await self._store.backend.get_items(list(dict.fromkeys(paths)))
-        own = await self._store._decrypted([row for row in rows if self._is_own(row)])
-        items = self._store._decoder.items(own)
-        found = {path_of(item.namespace, item.key): item for item in items}
-        return [found.get(path) for path in paths]
-
-    @composed
-    async def put(
-        self, item: MemoryItem, *, expected_revision: int | AnyMessage | None = ANY
-    ) -> MemoryItem:
-        """Store an item of the user."""
-        [stored] = await self._applied([PutItem(item, expected_revision)])
-        assert isinstance(stored, MemoryItem)
-        return stored
-
-    @composed
-    async def delete(
-        self,
-        namespace: Sequence[str],
-        key: str,
-        *,
-        expected_revision: int | AnyMessage | None = ANY,
-    ) -> bool:
-        """Delete an item of the user; return whether it was there."""
-        [deleted] = await self._applied([DeleteItem(namespace, key, expected_revision)])
-        return bool(deleted)
-
-    @composed
-    async def apply(self, changes: Iterable[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
-        """Make some changes of different items of the user, all of them or none."""
-        return await self._applied(list(changes))
-
-    async def _applied(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
+    async def _apply(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
         """Make changes on condition that what is stored is what was found to be the user's."""
         given = [self._prepared(change) for change in changes]
         attempts = 0
@@ -110,7 +60,7 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
             attempts += 1
             conditional = await self._conditional(given)
             try:
-                made = iter(await self._store.apply([one for one in conditional if one]))
+                made = iter(await self._store._apply([one for one in conditional if one]))
             except ConflictError:  # somebody was quicker: it is looked at again
                 if attempts == _MOST_ATTEMPTS:
                     raise
@@ -125,9 +75,11 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
             IntegrityError: an item would be stored in place of another user's.
         """
         paths = list(dict.fromkeys(path for _, path in given))
-        rows = await self._store.backend.get_items(paths) if paths else []
+        rows = await self._store._rows_at(paths) if paths else []
         owners = {path_text(row): row_owner(row) for row in rows}
-        revisions = {path_text(row): row_revision(row) for row in rows if self._is_own(row)}
+        revisions = {
+            path_text(row): row_revision(row) for row in rows if row_owner(row) == self._user_id
+        }
         conditional: list[PutItem | DeleteItem | None] = []
         for change, path in given:
             revision = revisions.get(path)
@@ -140,9 +92,6 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
             else:
                 raise id_taken("item", change.item.key)
         return conditional
-
-    def _is_own(self, row: ItemRow) -> bool:
-        return row_owner(row) == self._user_id
 
     def _prepared(self, change: PutItem | DeleteItem) -> _Prepared:
         """Return a change, of an item that is the user's, and the path of the item."""
@@ -163,55 +112,24 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
         for record in records:
             require_own(self._user_id, record.user_id)
         paths = list(dict.fromkeys(path_of(one.namespace, one.key) for one in records))
-        rows = await self._store.backend.get_items(paths) if paths else []
-        own = {path_text(row): row_revision(row) for row in rows if self._is_own(row)}
+        rows = await self._rows_at(paths) if paths else []
+        own = {path_text(row): row_revision(row) for row in rows}
         # Of a record that has another revision than the user's item, nothing is renewed.
         return await self._store.renew(
             one for one in records if own.get(path_of(one.namespace, one.key)) == one.revision
         )
 
-    # Lists
+    # Lists, and deletion
 
-    @composed
-    async def list_items(
-        self, prefix: Sequence[str] = (), *, user_id: str | None = None, **page: Any
-    ) -> list[MemoryItem]:
-        """Return a page of the user's items."""
-        return await self._store.list_items(prefix, user_id=self._own(user_id), **page)
-
-    @composed
-    async def list_namespaces(
-        self, prefix: Sequence[str] = (), *, user_id: str | None = None, **page: Any
-    ) -> list[tuple[str, ...]]:
-        """Return the namespaces that have items of the user."""
-        return await self._store.list_namespaces(prefix, user_id=self._own(user_id), **page)
-
-    @composed
-    async def search_items(
-        self, query: str, *, user_id: str | None = None, **wanted: Any
-    ) -> list[FoundItem]:
-        """Return the user's items that match a query best."""
-        return await self._store.search_items(query, user_id=self._own(user_id), **wanted)
-
-    # Erasure and retention
+    list_items = for_user(LongTermMemoryStore.list_items)
+    list_namespaces = for_user(LongTermMemoryStore.list_namespaces)
+    search_items = for_user(LongTermMemoryStore.search_items)
+    prune_expired = for_user(LongTermMemoryStore.prune_expired)
 
     @composed
     async def erase_user(self, user_id: str) -> int:
         """Delete all items of the user."""
         return await self._store.erase_user(self._own(require_id("user_id", user_id)))
-
-    @composed
-    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        """Raise `ScopeError` unless both are the user."""
-        return await self._store.move_user(
-            self._own(require_id("from_user_id", from_user_id)),
-            self._own(require_id("to_user_id", to_user_id)),
-        )
-
-    @composed
-    async def prune_expired(self, limit: int = 1000, *, user_id: str | None = None) -> int:
-        """Delete expired items of the user."""
-        return await self._store.prune_expired(limit, user_id=self._own(user_id))
 
 
 _Prepared: TypeAlias = "tuple[PutItem | DeleteItem, str]"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import wraps
-from typing import Any
+from inspect import unwrap
+from typing import Any, TypeVar, cast
 
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.operation import composed
-from jazzmine._async.view import View
+from jazzmine._async.view import ConversationView
 from jazzmine.errors import NotFoundError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.base import RecordKind
@@ -27,25 +28,16 @@ from jazzmine.records.traces import TurnTrace
 
 __all__ = ["OwnedRecords", "about", "not_stored", "nothing"]
 
-# How many of the user's conversations a view remembers.
-_MOST_REMEMBERED = 10_000
+AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 
-class OwnedRecords(View[MessageStore], MessageStore):
+class OwnedRecords(ConversationView[MessageStore], MessageStore):
     """Knows which conversations of a store are a user's; the base class of a view.
 
     Args:
         store: the store, which a view neither opens nor closes.
         user_id: the user.
     """
-
-    def __init__(self, store: MessageStore, user_id: str) -> None:
-        super().__init__(store, user_id)
-        self._known: dict[str, None] = {}
-
-    def scoped(self, *, user_id: str) -> MessageStore:
-        """Return another view of the same user."""
-        return self._store.scoped(user_id=self._own(require_id("user_id", user_id)))
 
     # Whose a record is. Rows are looked at as they are stored: what is another user's is not
     # decrypted.
@@ -54,20 +46,6 @@ class OwnedRecords(View[MessageStore], MessageStore):
         """Return whose a conversation is; None if it is not stored."""
         row = await self._store.backend.get_conversation(conversation_id)
         return None if row is None else row_user(row)
-
-    async def _has(self, conversation_id: str) -> bool:
-        """Return whether a conversation is the user's."""
-        if require_id("conversation_id", conversation_id) in self._known:
-            return True
-        if await self._owner(conversation_id) != self._user_id:
-            return False
-        self._remember(conversation_id)
-        return True
-
-    def _remember(self, conversation_id: str) -> None:
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        self._known[conversation_id] = None
 
     async def _require_free(self, conversation: Conversation) -> None:
         """Raise an error if a conversation, or the one with its id, is another user's."""
@@ -134,25 +112,25 @@ def not_stored(record_id: str, after: str | None) -> Any:
     raise NotFoundError(f"{record_id!r} is not stored")
 
 
-def about(kind: RecordKind, name: str, result: Callable[[str, str | None], Any]) -> Any:
+_KINDS: Mapping[str, RecordKind] = {"message_id": "messages", "trace_id": "traces"}
+
+
+def about(method: AnyMethod, result: Callable[[str, str | None], Any]) -> AnyMethod:
     """Return the method of a view for a method whose first argument is the id of a record.
 
     Args:
-        kind: what the id is of.
-        name: the name of the method.
+        method: the method of the store.
         result: makes the result for a record that the user does not see.
     """
-    method = getattr(MessageStore, name)
-    argument = method.__wrapped__.__code__.co_varnames[1]
+    argument = unwrap(method).__code__.co_varnames[1]
+    kind = _KINDS.get(argument)
 
     @composed
     @wraps(method)
     async def call(self: OwnedRecords, *args: Any, **options: Any) -> Any:
-        given = args[0] if args else options.get(argument)
-        record_id = require_id(argument, given)
-        seen = self._has(record_id) if kind == "conversations" else self._sees(kind, record_id)
-        if not await seen:
+        record_id = require_id(argument, args[0] if args else options.get(argument))
+        if not await (self._sees(kind, record_id) if kind else self._has(record_id)):
             return result(record_id, options.get("after"))
-        return await getattr(self._store, name)(*args, **options)
+        return await getattr(self._store, method.__name__)(*args, **options)
 
-    return call
+    return cast("AnyMethod", call)

@@ -7,7 +7,9 @@ from typing import Any
 
 from jazzmine._async.message_store.deletion import erase_conversations
 from jazzmine._async.message_store.ownership import OwnedRecords, about, not_stored, nothing
+from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.operation import composed, operation
+from jazzmine._async.view import for_user
 from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records.arguments import require_count, require_id
 from jazzmine.records.base import snapshot
@@ -39,24 +41,24 @@ class ScopedMessageStore(OwnedRecords):
 
     # Methods about one record.
 
-    get_conversation_by_id = about("conversations", "get_conversation_by_id", nothing())
-    edit_conversation = about("conversations", "edit_conversation", not_stored)
+    get_conversation_by_id = about(MessageStore.get_conversation_by_id, nothing())
+    edit_conversation = about(MessageStore.edit_conversation, not_stored)
     get_messages_by_conversation_id = about(
-        "conversations", "get_messages_by_conversation_id", nothing([])
+        MessageStore.get_messages_by_conversation_id, nothing([])
     )
-    get_immediate_context = about("conversations", "get_immediate_context", nothing([]))
-    get_context_window = about("conversations", "get_context_window", nothing([]))
-    pop_message = about("conversations", "pop_message", nothing())
-    rewind_conversation = about("conversations", "rewind_conversation", nothing(0))
+    get_immediate_context = about(MessageStore.get_immediate_context, nothing([]))
+    get_context_window = about(MessageStore.get_context_window, nothing([]))
+    pop_message = about(MessageStore.pop_message, nothing())
+    rewind_conversation = about(MessageStore.rewind_conversation, nothing(0))
     get_turn_traces_by_conversation_id = about(
-        "conversations", "get_turn_traces_by_conversation_id", nothing([])
+        MessageStore.get_turn_traces_by_conversation_id, nothing([])
     )
-    get_message_by_id = about("messages", "get_message_by_id", nothing())
-    edit_message = about("messages", "edit_message", not_stored)
-    delete_message = about("messages", "delete_message", nothing(False))
-    flag_message = about("messages", "flag_message", nothing(False))
-    get_turn_trace_by_message_id = about("messages", "get_turn_trace_by_message_id", nothing())
-    get_turn_trace_by_id = about("traces", "get_turn_trace_by_id", nothing())
+    get_message_by_id = about(MessageStore.get_message_by_id, nothing())
+    edit_message = about(MessageStore.edit_message, not_stored)
+    delete_message = about(MessageStore.delete_message, nothing(False))
+    flag_message = about(MessageStore.flag_message, nothing(False))
+    get_turn_trace_by_message_id = about(MessageStore.get_turn_trace_by_message_id, nothing())
+    get_turn_trace_by_id = about(MessageStore.get_turn_trace_by_id, nothing())
 
     # Conversations
 
@@ -240,13 +242,11 @@ class ScopedMessageStore(OwnedRecords):
         *,
         user_id: str | None = None,
         conversation_id: str | None = None,
-        agent_id: str | None = None,
         roles: Iterable[MessageRole | str] | None = None,
-        since: int | None = None,
-        until: int | None = None,
         order: SearchOrder = "relevance",
         limit: int = 20,
         after: str | None = None,
+        **wanted: Any,
     ) -> list[FoundMessage]:
         """Return the messages with the words of a query.
 
@@ -266,13 +266,11 @@ class ScopedMessageStore(OwnedRecords):
                 query,
                 user_id=author,
                 conversation_id=conversation_id,
-                agent_id=agent_id,
                 roles=chosen,
-                since=since,
-                until=until,
                 order=order,
                 limit=size,
                 after=after,
+                **wanted,
             )
             seen = [one for one in found if await self._has(one.message.conversation_id)]
             if len(seen) >= limit or len(found) < size:
@@ -288,15 +286,4 @@ class ScopedMessageStore(OwnedRecords):
         self._known.clear()
         return await erase_conversations(self._store.backend, owner, self.require_open)
 
-    @composed
-    async def prune_conversations(self, *, user_id: str | None = None, **bounds: Any) -> int:
-        """Delete old conversations of the user."""
-        return await self._store.prune_conversations(user_id=self._own(user_id), **bounds)
-
-    @composed
-    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        """Raise `ScopeError` unless both are the user."""
-        return await self._store.move_user(
-            self._own(require_id("from_user_id", from_user_id)),
-            self._own(require_id("to_user_id", to_user_id)),
-        )
+    prune_conversations = for_user(MessageStore.prune_conversations)

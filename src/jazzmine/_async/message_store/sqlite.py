@@ -86,28 +86,13 @@ class SQLiteBackend(SQLiteSearch):
         """Read a row."""
         await self.client.read(lambda connection, _: connection.execute(sql.PING).fetchone())
 
-    async def _read(
-        self, query: Callable[[sqlite3.Connection, int], T], records: int | None = 1
-    ) -> T:
-        """Return the result of a query.
-
-        Args:
-            query: called with a connection, and how many bytes of bodies it may read.
-            records: how many records it reads at most; None is any number.
-        """
-        return await self.client.read(query, records)
-
-    async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
-        """Commit a change."""
-        return await self.client.write(change)
-
     async def _row(self, statement: str, key: str) -> Row | None:
-        return await self._read(partial(queries.row, statement, key))
+        return await self.client.read(partial(queries.row, statement, key))
 
     async def _rows(
         self, records: int | None, query: Callable[..., Iterable[Row]], *arguments: object
     ) -> list[Row]:
-        return await self._read(partial(queries.within, query, arguments), records)
+        return await self.client.read(partial(queries.within, query, arguments), records)
 
     # Writes
 
@@ -130,7 +115,7 @@ class SQLiteBackend(SQLiteSearch):
             for trace in traces:
                 writes.put_trace(connection, trace)
 
-        await self._write(put)
+        await self.client.write(put)
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         """Set a message's flag."""
@@ -141,11 +126,11 @@ class SQLiteBackend(SQLiteSearch):
                 return True
             return connection.execute(sql.MESSAGE, [message_id]).fetchone() is not None
 
-        return await self._write(flag)
+        return await self.client.write(flag)
 
     async def delete_message(self, message_id: str) -> bool:
         """Delete a message."""
-        deleted = await self._write(
+        deleted = await self.client.write(
             lambda connection: connection.execute(sql.DELETE_MESSAGE, [message_id]).rowcount,
         )
         return bool(deleted)
@@ -158,7 +143,7 @@ class SQLiteBackend(SQLiteSearch):
             connection.execute(sql.DELETE_MESSAGES, [conversation_id])
             return bool(connection.execute(sql.DELETE_CONVERSATION, [conversation_id]).rowcount)
 
-        return await self._write(delete)
+        return await self.client.write(delete)
 
     async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         """Store a conversation if there is none with its id."""
@@ -166,11 +151,11 @@ class SQLiteBackend(SQLiteSearch):
         stored = await self.get_conversation(conversation.record.id)
         if stored is not None:
             return stored
-        return await self._write(lambda connection: writes.create(connection, conversation))
+        return await self.client.write(lambda connection: writes.create(connection, conversation))
 
     async def move_user(self, from_user_id: str, to_user_id: str) -> int:
         """Make all records of one user another's."""
-        return await self._write(
+        return await self.client.write(
             lambda connection: writes.move_user(connection, from_user_id, to_user_id)
         )
 
@@ -181,7 +166,7 @@ class SQLiteBackend(SQLiteSearch):
         change: Callable[[Row], Snapshot[Any] | None],
     ) -> Sequence[str]:
         """Store other versions of records in one transaction."""
-        return await self._write(
+        return await self.client.write(
             lambda connection: writes.rewrite(connection, kind, ids, change),
         )
 
@@ -193,7 +178,7 @@ class SQLiteBackend(SQLiteSearch):
 
     async def append(self, given: Append) -> int | Refusal:
         """Append messages in one transaction."""
-        return await self._write(
+        return await self.client.write(
             lambda connection: log_changes.append(connection, given),
         )
 
@@ -201,19 +186,19 @@ class SQLiteBackend(SQLiteSearch):
         self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
     ) -> Row | None:
         """Delete the newest message, and return it."""
-        return await self._write(
+        return await self.client.write(
             lambda connection: log_changes.pop(connection, conversation_id, check),
         )
 
     async def rewind(self, conversation_id: str, after: str | None) -> int:
         """Delete the messages after one."""
-        return await self._write(
+        return await self.client.write(
             lambda connection: log_changes.rewind(connection, conversation_id, after),
         )
 
     async def fork(self, fork: Fork) -> dict[str, str]:
         """Copy messages and traces in one transaction."""
-        ids = await self._write(
+        ids = await self.client.write(
             lambda connection: log_changes.fork(connection, fork),
         )
         # Of many messages, this takes too long for the event loop, and for the lock above.
@@ -223,7 +208,7 @@ class SQLiteBackend(SQLiteSearch):
 
     async def newest_sequence(self) -> tuple[int, int, int]:
         """Return the numbers of the records that were first stored last."""
-        row = await self._read(
+        row = await self.client.read(
             lambda connection, _: connection.execute(sql.NEWEST_SEQUENCES).fetchone()
         )
         conversation, message, trace = row
@@ -231,7 +216,7 @@ class SQLiteBackend(SQLiteSearch):
 
     async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         """Delete some of a user's records; in the end, what is left of them in the files."""
-        erased = await self._write(
+        erased = await self.client.write(
             lambda connection: erasure.erase(connection, user_id, limit, newest)
         )
         if not any(erased):
@@ -240,7 +225,7 @@ class SQLiteBackend(SQLiteSearch):
 
     async def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         """Delete some of the records of old conversations."""
-        return await self._write(
+        return await self.client.write(
             lambda connection: erasure.prune(connection, conversations, before, limit),
         )
 
@@ -305,7 +290,7 @@ class SQLiteBackend(SQLiteSearch):
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         """Return how many messages some conversations have."""
-        return await self._read(
+        return await self.client.read(
             lambda connection, _: queries.count_messages(connection, conversation_ids), None
         )
 
@@ -325,7 +310,7 @@ class SQLiteBackend(SQLiteSearch):
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match."""
-        return await self._read(
+        return await self.client.read(
             lambda connection, _: trace_queries.summarize(connection, where, by),
             None,
         )

@@ -203,6 +203,10 @@ class _Redis(WorkingMemoryBackend):
             keys = [key for key, user in zip(keys, users, strict=True) if user == owner]
         return list(map(layout.conversation_of, keys))
 
+    async def sample(self, limit: int, deadline: Deadline) -> list[str]:
+        keys = await self.client.some_keys(layout.ANY_STATE, deadline)
+        return list(map(layout.conversation_of, keys[:limit]))
+
     async def count(self, deadline: Deadline) -> int:
         """Count the keys."""
         return len(await self.client.keys(layout.ANY_STATE, deadline))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from jazzmine._async.operation import composed
-from jazzmine._async.view import View
+from jazzmine._async.view import ConversationView, for_user
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine._async.working_memory.transitions import no_working_memory
 from jazzmine.errors import IntegrityError
@@ -17,11 +17,8 @@ from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["ScopedWorkingMemoryStore"]
 
-# How many of the user's conversations a view remembers.
-_MOST_REMEMBERED = 10_000
 
-
-class ScopedWorkingMemoryStore(View[WorkingMemoryStore], WorkingMemoryStore):
+class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemoryStore):
     """A working-memory store that sees and changes one user's working memories.
 
     Another user's has the same results as one that is not stored. The store is asked whose it is
@@ -32,24 +29,8 @@ class ScopedWorkingMemoryStore(View[WorkingMemoryStore], WorkingMemoryStore):
         user_id: the user.
     """
 
-    def __init__(self, store: WorkingMemoryStore, user_id: str) -> None:
-        super().__init__(store, user_id)
-        self._known: set[str] = set()
-
-    def scoped(self, *, user_id: str) -> WorkingMemoryStore:
-        """Return another view of the same user."""
-        return self._store.scoped(user_id=self._own(require_id("user_id", user_id)))
-
-    async def _has(self, conversation_id: str) -> bool:
-        """Return whether the working memory of a conversation is the user's; ask the store once."""
-        if require_id("conversation_id", conversation_id) in self._known:
-            return True
-        if await self._store._owner(conversation_id) != self._user_id:
-            return False
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        self._known.add(conversation_id)
-        return True
+    async def _owner(self, conversation_id: str) -> str | None:
+        return await self._store._owner(conversation_id)
 
     async def _require(self, conversation_id: str) -> None:
         if not await self._has(conversation_id):
@@ -57,13 +38,13 @@ class ScopedWorkingMemoryStore(View[WorkingMemoryStore], WorkingMemoryStore):
 
     async def _require_free(self, conversation_id: str) -> None:
         """Raise `IntegrityError` if the working memory of a conversation is another user's."""
-        if await self._store._owner(conversation_id) not in (None, self._user_id):
+        if await self._owner(conversation_id) not in (None, self._user_id):
             raise _taken(conversation_id)
 
     def _require_own(self, memory: WorkingMemory) -> None:
         """Raise `NotFoundError` if what is stored now is another user's."""
         if memory.user_id != self._user_id:
-            self._known.discard(memory.conversation_id)
+            self._known.pop(memory.conversation_id, None)
             raise no_working_memory(memory.conversation_id)
 
     # Whole working memories
@@ -106,7 +87,7 @@ class ScopedWorkingMemoryStore(View[WorkingMemoryStore], WorkingMemoryStore):
     @composed
     async def delete(self, conversation_id: str) -> bool:
         """Delete a working memory of the user."""
-        self._known.discard(conversation_id)
+        self._known.pop(conversation_id, None)
         return await self._has(conversation_id) and await self._store.delete(conversation_id)
 
     @composed
@@ -114,18 +95,7 @@ class ScopedWorkingMemoryStore(View[WorkingMemoryStore], WorkingMemoryStore):
         """Delete all working memories of the user."""
         return await self._store.erase_user(self._own(require_id("user_id", user_id)))
 
-    @composed
-    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        """Raise `ScopeError` unless both are the user."""
-        return await self._store.move_user(
-            self._own(require_id("from_user_id", from_user_id)),
-            self._own(require_id("to_user_id", to_user_id)),
-        )
-
-    @composed
-    async def active_count(self, *, user_id: str | None = None) -> int:
-        """Return how many conversations have a working memory of the user."""
-        return await self._store.active_count(user_id=self._own(user_id))
+    active_count = for_user(WorkingMemoryStore.active_count)
 
     # Several changes at once
 

@@ -129,6 +129,9 @@ class SQLiteBackend(WorkingMemoryBackend):
     async def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
         return await self._query(partial(memory.conversations, user_id=user_id), None)
 
+    async def sample(self, limit: int, deadline: Deadline) -> list[str]:
+        return await self._query(partial(memory.conversations, user_id=None, limit=limit), limit)
+
     async def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:

@@ -15,6 +15,7 @@ from jazzmine._async.working_memory.backend import Stored
 from jazzmine._async.working_memory.transitions import TransitionMethods, found
 from jazzmine._async.working_memory.updates import Block, Change, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
+from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.errors import (
     IntegrityError,
     LockLostError,
@@ -78,6 +79,22 @@ class WorkingMemoryStore(TransitionMethods):
 
         store: WorkingMemoryStore = new_working_memory(working_memory_config(config))
         return await store._initialized()
+
+    async def _opened(self) -> None:
+        keyring = self.form.keyring
+        if keyring is None:
+            return
+        states = {}
+        for conversation_id in await self.backend.sample(SAMPLED, self._deadline()):
+            stored = await self.backend.load(conversation_id, self._deadline())
+            if isinstance(stored.data, bytes):
+                states[conversation_id] = stored.data, stored.user_id
+        require_right_keys(
+            keyring,
+            states,
+            lambda one: self.form.key_id(states[one][0]),
+            lambda one: self.form.rekeyed(states[one][0], one, states[one][1]),
+        )
 
     def scoped(self, *, user_id: str) -> WorkingMemoryStore:
         """Return a store that sees and changes this user's working memories alone.

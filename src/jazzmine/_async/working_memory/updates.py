@@ -49,6 +49,9 @@ _STATES_KEPT = 1_000
 # The first and the longest pause, in s, while another call holds the lock.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 
+# How long a call that several others have preceded lets them go first before the next one, in s.
+_COURTESY = 0.001
+
 
 class Change(NamedTuple):
     """What a call makes of a conversation's state: another one, or None to delete it."""
@@ -159,6 +162,7 @@ class Updates:
         deadline, stored, is_current = call_deadline(self._config.timeout), read, False
         change: Change | None = None
         save: Save
+        conflicts = 0  # the first one only tells that this process has not read the latest state
 
         def again(now: Stored) -> Save | None:
             nonlocal stored, change, save
@@ -201,9 +205,13 @@ class Updates:
                 if isinstance(outcome, Written):
                     mark = "" if save.data is None else save.mark
                     self._remember(conversation_id, Stored(mark, change.memory, save.user_id))
+                    if conflicts > 1:
+                        # Other processes wait, too: one that writes again at once, with the state
+                        # that it has, would keep them waiting.
+                        await sleep(_COURTESY)
                     return change.memory, True
                 stored = self._remembered(conversation_id, outcome, parse)
-                is_current = True
+                is_current, conflicts = True, conflicts + 1
         finally:
             try:
                 self._calls.release(conversation_id, deadline)

@@ -32,6 +32,9 @@ __all__ = ["RedisClient", "client_for", "require_client"]
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
 
+# Among how many keys a sample is looked for: the server takes some ms.
+_SCANNED = 10_000
+
 
 def require_client(client: Any) -> None:
     """Raise `TypeError` unless this is a client for this API; warn where nothing ends a call."""
@@ -189,6 +192,17 @@ class RedisClient:
     def _scan(self, pattern: str) -> set[bytes]:
         scan = self._client.scan_iter(match=pattern, count=1000, NEVER_DECODE=True)
         return {key for key in scan}
+
+    def some_keys(self, pattern: str, deadline: Deadline) -> list[bytes]:
+        """Return the keys that match a pattern among some thousands of all keys."""
+        page = partial(self._client.scan, match=pattern, count=_SCANNED, NEVER_DECODE=True)
+        try:
+            _, keys = self._repeated(deadline, page)
+        except StoreUnavailableError as error:
+            if not isinstance(error.__cause__, redis_driver().ResponseError):
+                raise
+            return []  # the user may not ask
+        return list(keys)
 
     def read_field(
         self, name: str, keys: Sequence[bytes], deadline: Deadline

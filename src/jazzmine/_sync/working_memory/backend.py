@@ -162,6 +162,10 @@ class WorkingMemoryBackend(Backend):
         """Return the conversations that have a state, all of them or those of a user."""
 
     @abstractmethod
+    def sample(self, limit: int, deadline: Deadline) -> list[str]:
+        """Return some conversations that have a state, quickly however many there are."""
+
+    @abstractmethod
     def count(self, deadline: Deadline) -> int:
         """Return how many conversations have a state."""
 

@@ -151,6 +151,9 @@ class MemoryBackend(WorkingMemoryBackend):
             stored = {key: kept.stored for key, kept in self._kept.items()} | self._in_blocks
         return [key for key, each in stored.items() if user_id in (None, each.user_id)]
 
+    def sample(self, limit: int, deadline: Deadline) -> list[str]:
+        return (self.conversations(deadline))[:limit]
+
     def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:

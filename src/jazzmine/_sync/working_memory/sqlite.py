@@ -129,6 +129,9 @@ class SQLiteBackend(WorkingMemoryBackend):
     def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
         return self._query(partial(memory.conversations, user_id=user_id), None)
 
+    def sample(self, limit: int, deadline: Deadline) -> list[str]:
+        return self._query(partial(memory.conversations, user_id=None, limit=limit), limit)
+
     def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:

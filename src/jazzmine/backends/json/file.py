@@ -143,13 +143,17 @@ def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> None:
 
 
 def _write(temporary: str, path: str, content: Iterable[bytes], *, fsync: bool) -> None:
-    """Write a file with the mode of another one."""
+    """Write a file with the mode of another one; root gives it the owner of that, too."""
     with suppress(FileNotFoundError):
         os.unlink(temporary)  # of a killed process
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
     try:
         with suppress(FileNotFoundError):
-            mode = stat.S_IMODE(os.stat(path).st_mode)
+            replaced = os.stat(path)
+            if hasattr(os, "geteuid") and os.geteuid() == 0 != replaced.st_uid:
+                # Otherwise the program could not read its file after a command with `sudo`.
+                os.chown(temporary, replaced.st_uid, replaced.st_gid)
+            mode = stat.S_IMODE(replaced.st_mode)
             if mode != 0o600:
                 os.chmod(temporary, mode)
         for block in content:

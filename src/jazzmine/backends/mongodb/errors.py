@@ -29,6 +29,7 @@ __all__ = [
     "ServerNotFoundError",
     "is_duplicate",
     "is_refused",
+    "text_of",
     "translated",
 ]
 
@@ -36,6 +37,8 @@ __all__ = [
 _AUTHENTICATION_FAILED = 18
 _UNAUTHORIZED = 13
 _DUPLICATE_KEY = 11000
+# Atlas has one code for a wrong password, a missing right and a quota; its texts name no document.
+_ATLAS = 8000
 # The errors in the driver's specification of retryable reads and writes, and the error of a cursor
 # that the server no longer knows: the read begins anew.
 _GOING_AWAY = frozenset(
@@ -91,6 +94,8 @@ def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception
         return StoreUnavailableError(
             f"MongoDB at {servers}: the user lacks a right; grant the role readWrite"
         )
+    if _ATLAS in codes and isinstance(error, OperationFailure):
+        return StoreUnavailableError(f"MongoDB at {servers}: {text_of(error)}")
     if isinstance(error, ConfigurationError):
         # Raised when a client first connects: DNS has no servers for a mongodb+srv URI.
         return StoreUnavailableError(f"MongoDB at {servers} cannot be found")
@@ -100,6 +105,11 @@ def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception
         names = ", ".join(sorted(map(str, codes))) or type(error).__name__
         return StoreUnavailableError(f"MongoDB at {servers} failed with error {names}")
     return StoreUnavailableError(f"MongoDB at {servers} did not answer in time")
+
+
+def text_of(error: OperationFailure) -> str:
+    """Return the server's own text of an error."""
+    return str((error.details or {}).get("errmsg", error))
 
 
 def _unreachable(error: PyMongoError, servers: str) -> ServerNotFoundError:

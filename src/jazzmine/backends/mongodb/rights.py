@@ -29,8 +29,9 @@ def require_rights(
         return  # the server checks no rights, or does not report them
     needed = [*_READ_AND_WRITE, *(["createIndex"] if creates_indexes else [])]
     for collection in collections:
-        lacking = sorted(set(needed) - _granted(privileges, database, collection))
-        if lacking:
+        granted = _granted(privileges, database, collection)
+        lacking = sorted(set(needed) - granted)
+        if lacking and "anyAction" not in granted:
             user, home = users[0]["user"], users[0]["db"]
             raise ConfigurationError(
                 f"the user {user!r} may not {', '.join(lacking)} in {database}.{collection};"

@@ -19,6 +19,7 @@ __all__ = [
     "LOCK",
     "RENEW",
     "REPLACE",
+    "SAMPLE",
     "SWEEP",
     "SWEPT_AT_ONCE",
     "UNLOCK",
@@ -129,6 +130,10 @@ WHERE conversation_id = %(id)s AND lock_token = %(token)s RETURNING {_NO_FLUSH}
 
 CONVERSATIONS = """
 SELECT conversation_id FROM $schema.working_memory WHERE expires_at > now()
+"""
+
+SAMPLE = """
+SELECT conversation_id FROM $schema.working_memory WHERE expires_at > now() LIMIT %(limit)s
 """
 
 CONVERSATIONS_OF = """

@@ -26,8 +26,10 @@ from jazzmine.backends.sqlite.errors import (
 )
 from jazzmine.backends.sqlite.file_check import check_file, require_sqlite, warn_of_network
 from jazzmine.backends.sqlite.migrations import Component, is_current, migrate, migrations
+from jazzmine.backends.sqlite.queries import TooLarge
 from jazzmine.backends.sqlite.writer import Call, apply_all
 from jazzmine.deadline import Deadline
+from jazzmine.errors import NotFoundError
 
 __all__ = ["Database"]
 
@@ -161,6 +163,9 @@ class Database:
         try:
             with reader.lock:
                 found = query(reader.driver(), size)
+        except (NotFoundError, TooLarge):
+            self._release(reader)
+            raise
         except BaseException as error:
             _close(reader)  # whatever it was doing: the next call opens another one
             if isinstance(error, sqlite3.Error):
@@ -168,11 +173,15 @@ class Database:
                     raise DatabaseBusy from None
                 raise translated(error, self.path) from error
             raise
+        self._release(reader)
+        return found
+
+    def _release(self, reader: Connection) -> None:
+        """Let a later read use the connection, whose cache has what is read often."""
         if len(self._idle) < _IDLE_AT_MOST and not self._closed:
             self._idle.append(reader)
         else:
             _close(reader)
-        return found
 
     # Writes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import time_ns
 from typing import Any
 
@@ -316,11 +316,12 @@ def prune(connection: sqlite3.Connection, limit: int, user_id: str | None) -> in
     return connection.execute(_PRUNE, {"now": _now(), "limit": limit, "user": user_id}).rowcount
 
 
-def _within(size: int, rows: Iterable[ItemRow]) -> list[ItemRow]:
+def _within(size: int, rows: sqlite3.Cursor) -> list[ItemRow]:
     found: list[ItemRow] = []
     for row in rows:
         size -= len(row[1]) + len(row[2] or b"")
         if size < 0:
+            rows.close()  # otherwise the next call would read in the transaction of this one
             raise TooLarge
         found.append(row)
     return found

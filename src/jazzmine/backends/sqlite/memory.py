@@ -182,12 +182,19 @@ def replace(
     return connection.execute(_REPLACE, values).rowcount > 0
 
 
-def conversations(connection: sqlite3.Connection, user_id: str | None) -> list[str]:
-    """Return the conversations that have a state, all of them or those of a user."""
+def conversations(
+    connection: sqlite3.Connection, user_id: str | None, limit: int = -1
+) -> list[str]:
+    """Return the conversations that have a state, all of them or those of a user.
+
+    Args:
+        limit: how many at most; -1 is no limit.
+    """
     found = connection.execute(
         "SELECT conversation_id FROM working_memory WHERE expires_at > :now"
-        + ("" if user_id is None else " AND user_id = :user"),
-        {"user": user_id, "now": time.time()},
+        + ("" if user_id is None else " AND user_id = :user")
+        + " LIMIT :limit",
+        {"user": user_id, "now": time.time(), "limit": limit},
     )
     return [_text(row[0]) for row in found]
 

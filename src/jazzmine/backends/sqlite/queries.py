@@ -81,9 +81,12 @@ def within(
         TooLarge: they have more.
     """
     found: list[Row] = []
-    for row in query(connection, *arguments):
+    source = query(connection, *arguments)
+    for row in source:
         size -= len(row[1])
         if size < 0:
+            if isinstance(source, sqlite3.Cursor):
+                source.close()  # otherwise the next call would read in the transaction of this one
             raise TooLarge
         found.append(row)
     return found

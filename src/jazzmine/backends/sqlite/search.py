@@ -147,7 +147,7 @@ _NEXT = "SELECT seq FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT 1 OFF
 _LEFT = "SELECT count(*) FROM stored_messages WHERE seq >= ?"
 
 # A search reads so many entries in a fraction of a millisecond.
-_MOST_WAITING = 50
+MOST_WAITING = 50
 
 # So many pages at a time: others write in between.
 _MERGE = "INSERT INTO search_index (search_index, rank) VALUES ('merge', -500)"
@@ -246,7 +246,7 @@ def _index(connection: sqlite3.Connection, entries: Sequence[tuple[str, str, int
     connection.executemany(_SET_ENTRY, entries)
     last, waiting = connection.execute(_LAST).fetchone()
     connection.executemany(_INDEX, [entry for entry in entries if entry[2] <= last])
-    if waiting >= _MOST_WAITING:
+    if waiting >= MOST_WAITING:
         connection.executemany(_INDEX, connection.execute(_WAITING, [last]).fetchall())
         connection.execute(_SET_LAST)
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
 from weakref import finalize
@@ -16,7 +17,8 @@ from jazzmine.deadline import backoff
 
 __all__ = ["Call", "Writer", "apply_all"]
 
-# Pauses between two attempts to begin a transaction while another process writes, in s.
+# Pauses between two attempts to begin a transaction while another process writes, in s. With longer
+# ones, a process that has waited for long would be the least likely to come next.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.002
 
 
@@ -153,4 +155,14 @@ def _fail(calls: Sequence[Call], error: BaseException) -> None:
     """Let calls fail with the error of their transaction, unless they have one of their own."""
     for call in calls:
         call.begun.acquire(blocking=False)
-        call.error = call.error or error
+        call.error = call.error or _copied(error)
+
+
+def _copied(error: BaseException) -> BaseException:
+    """Return an error for one caller: of a shared one, each caller would extend the traceback."""
+    try:
+        copied = copy(error)
+    except Exception:  # not every class can be copied
+        return error
+    copied.__cause__ = error.__cause__
+    return copied.with_traceback(error.__traceback__)

@@ -11,6 +11,7 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from jazzmine._sync.clients.mongodb.types import Client, Collection, Database
 from jazzmine.backends.mongodb.documents import HIDDEN
+from jazzmine.backends.mongodb.errors import text_of
 from jazzmine.backends.mongodb.indexes import MESSAGES, Index, missing_indexes
 from jazzmine.backends.mongodb.rights import require_rights
 from jazzmine.backends.mongodb.words import SEARCH_INDEXES
@@ -27,7 +28,9 @@ _SEARCH = f"{MESSAGES}.search_entry"
 
 # https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
 _UNAUTHORIZED = 13
-_NO_INDEX_THERE = frozenset({85, 86, 166})  # options conflict, specifications conflict, a view
+# No such index, other options, another specification, not supported, a view; DocumentDB's and
+# Atlas's own.
+_NO_INDEX_THERE = frozenset({67, 85, 86, 115, 166, 303, 8000})
 
 
 class Missing(NamedTuple):
@@ -162,7 +165,10 @@ class Schema:
         self._database[_FIELDS].update_one(of_language, {"$set": {"is_complete": True}})
 
     def _require_rights(self, *, creates_indexes: bool) -> None:
-        status = self._client.admin.command("connectionStatus", showPrivileges=True)
+        try:
+            status = self._client.admin.command("connectionStatus", showPrivileges=True)
+        except OperationFailure:
+            return  # Cosmos DB, for one, does not know the command
         names = [*self._indexes, _FIELDS]
         require_rights(status, self._database.name, names, creates_indexes=creates_indexes)
 
@@ -197,7 +203,9 @@ def _refused(error: OperationFailure, collection: Collection) -> Exception:
             f"{where}: several documents have the same {taken or 'id'}; delete all but one"
         )
     if error.code in _NO_INDEX_THERE:
-        return ConfigurationError(f"{where}: {error.details and error.details.get('errmsg')}")
+        return ConfigurationError(f"{where}: {text_of(error)}")
     if error.code == _UNAUTHORIZED:
-        return ConfigurationError(f"{where}: the user lacks a right; grant the role readWrite")
+        return ConfigurationError(
+            f"{where}: the user lacks a right; grant the role readWrite ({text_of(error)})"
+        )
     return error

@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
-from benchmarks.frame.scenario import Scenario
+from benchmarks.rivals.scenario import Scenario
 
 
 class Server:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from benchmarks.frame.environments import ROOT
-from benchmarks.frame.scenario import Scenario
+from benchmarks.rivals.scenario import Scenario
 
 DEADLINE = 900.0
 """Seconds after which a worker that does not answer is killed."""
@@ -25,7 +25,7 @@ class Worker:
     """A process that holds one scenario; `python` is the interpreter of its environment."""
 
     def __init__(self, python: str | Path) -> None:
-        command = [str(python), "-m", "benchmarks.frame.worker"]
+        command = [str(python), "-m", "benchmarks.rivals.worker"]
         self._process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
