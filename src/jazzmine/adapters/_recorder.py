@@ -14,6 +14,7 @@ from jazzmine.adapters._items import text_of
 from jazzmine.errors import IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.recorded_calls import ModelCall, ToolCall
+from jazzmine.records.storable import storable_json
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
 from jazzmine.records.usage import TraceFilter
@@ -55,6 +56,7 @@ class RunRecorder:
     Attributes:
         store: the store; another form of it may take its place.
         user_id: the user, who may be known only when messages are stored.
+        metadata: that of the conversation, if the run has to make it.
         first_id: the message of the run that was stored first, or None.
         last_id: the message of the run that was stored last, or None.
         is_redacted: whether a message of the run was redacted, and the trace must not repeat it.
@@ -66,6 +68,7 @@ class RunRecorder:
         self.conversation_id: str = conversation_id
         self.store: AsyncMessageStore = store
         self.user_id: str = user_id
+        self.metadata: dict[str, Any] = {}
         self.first_id: str | None = None
         self.last_id: str | None = None
         self.is_redacted = False
@@ -118,8 +121,11 @@ class RunRecorder:
 
     def begin_tool_call(self, key: object, name: str, arguments: object, call_id: str) -> None:
         """Note that a tool is called, with any arguments; "" is a call whose id is not known."""
-        asked = (ids for ids, call in self._asked.items() if call == (name, arguments))
-        call_id = call_id or next(asked, "")
+        if not call_id:
+            given = (name, storable_json(arguments))
+            # A copy: tools may be called in several threads.
+            asked = [call_id for call_id, call in list(self._asked.items()) if call == given]
+            call_id = asked[0] if asked else ""
         call = self._turn.tool_call(name, arguments, call_id=call_id)
         call.begin()
         self._tools.setdefault(key, []).append(call)
@@ -298,9 +304,13 @@ class RunRecorder:
             is_flagged=True,
         )
         if self.last_id is None:
-            await self.store.get_or_create_conversation(
-                Conversation(id=self.conversation_id, user_id=self.user_id, agent_id=self._agent_id)
+            conversation = Conversation(
+                id=self.conversation_id,
+                user_id=self.user_id,
+                agent_id=self._agent_id,
+                metadata=self.metadata,
             )
+            await self.store.get_or_create_conversation(conversation)
         try:
             await self.store.append_messages(self.conversation_id, [note])
         except IntegrityError:
