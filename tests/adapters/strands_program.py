@@ -86,10 +86,9 @@ def agent(
     manager = RepositorySessionManager(session_id, repository)
     made = Agent(
         model=model,
-        session_manager=manager,
         agent_id="guide",
         callback_handler=None,
-        **{"tools": [weather], **more},
+        **{"session_manager": manager, "tools": [weather], **more},
     )
     return made, model
 

@@ -150,6 +150,7 @@ def test_without_fields_a_vector_is_of_all_texts(vectors: SyncLongTermMemoryStor
         ({"n": None}, ["c", "d"]),
         ({"n": {"$ne": 1}, "t": "rain"}, ["d"]),
         ({"t": {"$eq": "rain"}, "n": 2**70}, []),
+        ({"t": {"$gte": "rain", "$lt": "sun"}}, ["a", "c", "d"]),
     ],
 )
 def test_a_filter_is_of_the_values_of_items(

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from agents import Agent, Runner, function_tool
+from agents.extensions.memory import EncryptedSession
 from agents.memory import OpenAIResponsesCompactionSession
 
 from jazzmine.core import MessageStore
+from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.openai_agents_program import ScriptedModel, agent
 from tests.adapters.openai_agents_sessions import said, session_of
 from tests.adapters.test_openai_agents_runs import COMPACTION, ScriptedClient
@@ -71,6 +73,20 @@ async def test_a_compaction_keeps_the_turn_of_another_worker(
     kept = await session.get_items()
     assert kept[0] == said("Rain?")[0]
     assert kept[-1] == said("of another worker")[0]
+
+
+async def test_a_compaction_leaves_out_what_has_expired() -> None:
+    with SyncMessageStore.initialize("memory:") as store:
+        session, (guide, _) = session_of(store), agent()
+        encrypted: Any = EncryptedSession("s1", session, encryption_key="k" * 20, ttl=1)
+        await encrypted.add_items(said(*(f"{number}" for number in range(30))))
+        await asyncio.sleep(2.1)
+
+        outer = compacted(encrypted)
+        await Runner.run(guide, "Rain?", session=outer)
+
+        assert [item.get("type") for item in await outer.get_items()] == ["compaction"]
+        assert len(await session.get_items()) == 1
 
 
 async def test_a_rejected_call_and_one_that_times_out_did_not_succeed(store: MessageStore) -> None:

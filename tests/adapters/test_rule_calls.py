@@ -131,6 +131,19 @@ async def _beside_one_that_asks(agent: Any) -> None:
     await recorded.ainvoke(Command(resume="yes"), settings())
 
 
+async def _answered_by_the_client(agent: Any) -> None:
+    from langchain_core.messages import ToolMessage
+
+    from tests.adapters.langgraph_agent import agent as made
+    from tests.adapters.langgraph_agent import question, settings
+
+    graph = made(agent.saver)
+    await graph.ainvoke(question("Rain?"), settings(), interrupt_before=["tools"])
+    (call,) = (await graph.aget_state(settings())).values["messages"][-1].tool_calls
+    answer = ToolMessage("seen by the user", tool_call_id=call["id"])
+    await graph.ainvoke({"messages": [answer]}, settings())
+
+
 def _sends(state: Any) -> Any:
     from langgraph.types import Send
 
@@ -166,6 +179,7 @@ STORIES: dict[str, tuple[str, Callable[[Any], Awaitable[None]], list[list[str]]]
     "not saved": ("openai_agents", _made_by_a_run_that_could_not_save, [[], ["weather"], []]),
     "by a node": ("langgraph", _made_by_a_node, [["weather"]]),
     "beside one that asks": ("langgraph", _beside_one_that_asks, [["weather"], ["book"]]),
+    "by the client": ("langgraph", _answered_by_the_client, [[], ["weather"]]),
     "interrupted": ("strands", _interrupted, [[], ["weather"]]),
 }
 

@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from strands.multiagent import GraphBuilder
+from strands.session.repository_session_manager import RepositorySessionManager
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
@@ -40,6 +42,23 @@ def test_a_run_leaves_a_trace_beside_its_messages(
     traces = sync_store.get_turn_traces_by_conversation_id("s1/guide")
     assert [trace.turn_number for trace in traces] == [1, 2]
     assert [trace.total_tokens for trace in traces] == [30, 30]
+
+
+def test_traces_of_a_graphs_agents_are_deleted_with_the_session(
+    repository: JazzmineSessionRepository, sync_store: MessageStore
+) -> None:
+    # An agent of a graph has no session manager of its own.
+    guide = recorded(repository, session_manager=None)
+    builder = GraphBuilder()
+    builder.add_node(guide, "guide")
+    builder.set_max_node_executions(1)
+    builder.set_session_manager(RepositorySessionManager("s1", repository))
+    builder.build()("Rain?")
+    assert asyncio.run(only_trace(sync_store, "s1/guide")).total_tokens == 30
+
+    repository.delete_session("s1")
+
+    assert sync_store.get_conversations() == []
 
 
 def test_a_session_without_an_id_is_a_value_error(repository: JazzmineSessionRepository) -> None:

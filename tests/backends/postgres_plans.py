@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.records.usage import TraceFilter
 
@@ -34,62 +35,62 @@ ANALYZE $schema.conversations, $schema.messages, $schema.turn_traces
 PAGE = {"owner": "u7", "limit": 20}
 METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "conversation": (sql.CONVERSATION, {"id": "c7"}, {"conversations_pkey"}),
-    "of user": (sql.conversations_page("user_id", {}, 20, False), PAGE, {"idx_conv_user"}),
+    "of user": (pages.conversations_page("user_id", {}, 20, False), PAGE, {"idx_conv_user"}),
     "of user, after": (
-        sql.conversations_page("user_id", {}, 20, True),
+        pages.conversations_page("user_id", {}, 20, True),
         {**PAGE, "after": "c7"},
         {"idx_conv_user", "conversations_pkey"},
     ),
     "of agent": (
-        sql.conversations_page("agent_id", {}, 20, False),
+        pages.conversations_page("agent_id", {}, 20, False),
         {**PAGE, "owner": "a7"},
         {"idx_conv_agent"},
     ),
     "of agent, after": (
-        sql.conversations_page("agent_id", {}, 20, True),
+        pages.conversations_page("agent_id", {}, 20, True),
         {**PAGE, "owner": "a7", "after": "c7"},
         {"idx_conv_agent", "conversations_pkey"},
     ),
     "message": (sql.MESSAGE, {"id": "m7"}, {"messages_pkey"}),
     "messages": (sql.MESSAGES_BY_IDS, {"ids": ["m7", "m8"]}, {"messages_pkey"}),
     "in conversation": (
-        sql.messages_page("conversation_id", 20, False),
+        pages.messages_page("conversation_id", 20, False),
         {**PAGE, "owner": "c7"},
         {"idx_msg_conv"},
     ),
     "in conversation, after": (
-        sql.messages_page("conversation_id", 20, True),
+        pages.messages_page("conversation_id", 20, True),
         {**PAGE, "owner": "c7", "after": "m6"},
         {"idx_msg_conv", "messages_pkey"},
     ),
-    "messages of user": (sql.messages_page("user_id", 20, False), PAGE, {"idx_msg_user"}),
+    "messages of user": (pages.messages_page("user_id", 20, False), PAGE, {"idx_msg_user"}),
     "messages of user, after": (
-        sql.messages_page("user_id", 20, True),
+        pages.messages_page("user_id", 20, True),
         {**PAGE, "after": "m7"},
         {"idx_msg_user", "messages_pkey"},
     ),
     "next messages": (
-        sql.next_messages(500),
+        pages.next_messages(500),
         {"owner": "c7", "limit": 500, "timestamp": 9, "seq": 9},
         {"idx_msg_conv"},
     ),
     "context": (
-        sql.newest(20, "none", False),
+        pages.newest(20, "none", False),
         {"owner": "c7", "limit": 20},
         {"idx_msg_visible"},
     ),
     "context window": (
-        sql.newest(20, "calls", False),
+        pages.newest(20, "calls", False),
         {"owner": "c7", "limit": 20},
         {"idx_msg_visible", "idx_msg_flagged_calls"},
     ),
     "context window, after": (
-        sql.newest(20, "calls", True),
+        pages.newest(20, "calls", True),
         {"owner": "c7", "limit": 20, "after": "m6"},
         {"idx_msg_visible", "idx_msg_flagged_calls", "messages_pkey"},
     ),
     "newest of all, after": (
-        sql.newest(20, "all", True),
+        pages.newest(20, "all", True),
         {"owner": "c7", "limit": 20, "after": "m6"},
         {"idx_msg_conv", "messages_pkey"},
     ),
@@ -98,12 +99,12 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "trace of message": (sql.TRACE_OF_MESSAGE, {"id": "m8"}, {"turn_traces_message_id_key"}),
     "traces of conversation": (sql.TRACES_OF_CONVERSATION, {"owner": "c5"}, {"idx_tt_conv"}),
     "traces of agent": (
-        sql.traces_of_agent(100, 0),
+        pages.traces_of_agent(100, 0),
         {"owner": "a7", "limit": 100},
         {"idx_tt_agent_time"},
     ),
     "traces of agent, later": (
-        sql.traces_of_agent(100, 100),
+        pages.traces_of_agent(100, 100),
         {"owner": "a7", "limit": 100, "offset": 100},
         {"idx_tt_agent_time", "idx_tt_time"},
     ),

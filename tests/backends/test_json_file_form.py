@@ -66,6 +66,18 @@ def test_nothing_is_written_when_nothing_changes(filled: Path) -> None:
     assert os.stat(filled).st_ino == before
 
 
+@pytest.mark.parametrize(("before", "end"), [(b"\xef\xbb\xbf", b"\n"), (b"", b"\r\n")])
+def test_a_file_that_an_editor_on_windows_has_saved_is_read(
+    filled: Path, before: bytes, end: bytes
+) -> None:
+    filled.write_bytes(before + filled.read_bytes().replace(b"\n", end))
+
+    with open_store(filled) as store:
+        assert store.get_message_by_id("m1") is not None
+        store.delete_message("m1")
+        assert store.get_message_by_id("m1") is None
+
+
 def refused(path: Path) -> str:
     before = path.read_bytes()
     with pytest.raises(json.JSONDecodeError) as caught:

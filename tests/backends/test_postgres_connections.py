@@ -17,9 +17,10 @@ from psycopg_pool import AsyncConnectionPool
 
 from jazzmine._async.clients.postgres import client
 from jazzmine.backends.postgres.dsn import Address
+from jazzmine.core.long_term_memory import MemoryItem
 from jazzmine.core.message_store import MessageStore
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
-from tests.backends.postgres_apis import APIS, network, opened
+from tests.backends.postgres_apis import APIS, ITEMS, network, opened
 from tests.backends.postgres_samples import config, conversation, message
 from tests.faults.sizes import LENIENCE, TOLERANCE
 from tests.servers import postgres
@@ -54,6 +55,23 @@ async def seconds(call: Awaitable[object]) -> float:
 
 
 # Silence
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_write_that_is_sent_once_is_not_lost_with_idle_connections(
+    api: str, schema: str, admin: psycopg.Connection[Any]
+) -> None:
+    # As by idle_session_timeout, or a restart of the server.
+    dsn = postgres.changed(postgres.dsn(), application_name=f"idle-{schema}")
+    options = config(schema, dsn=dsn)
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+    async with opened(api, options) as store, opened(api, options, ITEMS) as items:
+        await store.store_conversation(conversation())
+        await store.append_messages("c1", [message("m1")])
+        item = await items.put(MemoryItem(namespace=("n",), key="k", value={}))
+        admin.execute(end, [f"idle-{schema}"])
+        assert await store.pop_message("c1") == message("m1")
+        await items.put(item, expected_revision=item.revision)
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine import MemoryItem
 from jazzmine.backends.postgres.schema import migrations
-from jazzmine.errors import IntegrityError
+from jazzmine.errors import ConfigurationError, IntegrityError
 from jazzmine.sync import LongTermMemoryStore, MessageStore
 from tests.backends.postgres_samples import bound, config, conversation, message, trace
 from tests.servers import postgres
@@ -77,3 +77,30 @@ def test_a_constraint_of_the_application_is_an_integrity_error_that_prints_no_ro
                 call(said)
             assert isinstance(raised.value.__cause__, psycopg.errors.CheckViolation)
             assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_trigger_of_the_application_that_refuses_a_row_is_an_integrity_error(
+    admin: psycopg.Connection[Any], schema: str
+) -> None:
+    refusal = """
+    CREATE FUNCTION $schema.refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$BEGIN RAISE EXCEPTION 'over the quota'; END$$;
+    CREATE TRIGGER refuse BEFORE INSERT ON $schema.messages EXECUTE FUNCTION $schema.refuse();
+    """
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        admin.execute(bound(refusal, schema))
+        with pytest.raises(IntegrityError, match="over the quota; nothing was written"):
+            store.store_message(message())
+
+
+def test_a_column_of_the_application_that_a_fork_cannot_copy_is_named(
+    admin: psycopg.Connection[Any], schema: str
+) -> None:
+    column = "ADD COLUMN mine text GENERATED ALWAYS AS (left(original_content, 3)) STORED"
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        store.append_messages("c1", [message()])
+        admin.execute(bound(f"ALTER TABLE $schema.messages {column}", schema))
+        with pytest.raises(ConfigurationError, match="mine"):
+            store.fork_conversation("c1", conversation("c2"))

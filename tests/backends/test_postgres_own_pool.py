@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -118,6 +119,25 @@ async def test_a_pool_whose_transactions_overlook_others_is_refused(api: str, sc
         with pytest.raises(ConfigurationError, match="REPEATABLE READ"):
             async with opened(api, config(schema, pool=pool)):
                 pass
+
+
+def test_a_forked_process_does_not_use_the_pool_of_its_parent(schema: str) -> None:
+    with ConnectionPool(
+        postgres.dsn(), connection_class=jazzmine.sync.postgres.Connection, kwargs=ROWS
+    ) as pool:
+        store = MessageStore.initialize(config(schema, pool=pool))
+        child = os.fork()
+        if not child:  # every end of the child is here
+            status = 1
+            try:
+                store.ping()
+            except ConfigurationError as error:
+                status = 0 if "forked process" in str(error) else 2
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        store.ping()
+        store.close()
 
 
 async def test_a_statement_of_the_application_that_is_cancelled_is_ended_by_the_server(

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres.rows import (
     append_parameters,
@@ -141,7 +142,7 @@ def test_a_context_costs_the_same_after_flagged_messages(
     filled: tuple[psycopg.Connection[Any], str],
 ) -> None:
     connection, schema = filled
-    before = blocks(filled, sql.newest(20, "none", False), owner="c9", limit=20)
+    before = blocks(filled, pages.newest(20, "none", False), owner="c9", limit=20)
     # They stay there, so they are in a conversation that no other test reads.
     flagged = """
         INSERT INTO $schema.messages
@@ -149,7 +150,7 @@ def test_a_context_costs_the_same_after_flagged_messages(
         SELECT 'flagged ' || n, 'c9', 'u', 'user', 'text', 1000000 + n, true
         FROM generate_series(1, 5000) AS n"""
     connection.execute(bound(flagged, schema))
-    assert blocks(filled, sql.newest(20, "none", False), owner="c9", limit=20) <= before + 5
+    assert blocks(filled, pages.newest(20, "none", False), owner="c9", limit=20) <= before + 5
 
 
 NEW = Message(
@@ -194,8 +195,8 @@ def test_traces_that_are_left_out_are_counted_in_the_index(
     filled: tuple[psycopg.Connection[Any], str], offset: int
 ) -> None:
     page = {"owner": "a7", "limit": 20}
-    first = blocks(filled, sql.traces_of_agent(20, 0), **page)
-    later = blocks(filled, sql.traces_of_agent(20, offset), **page, offset=offset)
+    first = blocks(filled, pages.traces_of_agent(20, 0), **page)
+    later = blocks(filled, pages.traces_of_agent(20, offset), **page, offset=offset)
     # A look-up in an index takes three or four blocks.
     assert later <= first + 20 * 4 + 20
 

@@ -14,6 +14,7 @@ from jazzmine.adapters._items import text_of
 from jazzmine.errors import IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.recorded_calls import ModelCall, ToolCall
+from jazzmine.records.storable import storable_json
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
 from jazzmine.records.usage import TraceFilter
@@ -55,6 +56,7 @@ class RunRecorder:
     Attributes:
         store: the store; another form of it may take its place.
         user_id: the user, who may be known only when messages are stored.
+        metadata: that of the conversation, if the run has to make it.
         first_id: the message of the run that was stored first, or None.
         last_id: the message of the run that was stored last, or None.
         is_redacted: whether a message of the run was redacted, and the trace must not repeat it.
@@ -66,6 +68,7 @@ class RunRecorder:
         self.conversation_id: str = conversation_id
         self.store: AsyncMessageStore = store
         self.user_id: str = user_id
+        self.metadata: dict[str, Any] = {}
         self.first_id: str | None = None
         self.last_id: str | None = None
         self.is_redacted = False
@@ -74,7 +77,8 @@ class RunRecorder:
             conversation_id=conversation_id, user_id=user_id or "unknown", agent_id=agent_id
         )
         self._models: dict[object, ModelCall] = {}
-        self._tools: dict[object, ToolCall] = {}
+        # Calls that are made at once may have the same key: some providers give all the same id.
+        self._tools: dict[object, list[ToolCall]] = {}
         # The calls of tools that models have asked for, and that have not begun, by their ids.
         self._asked: dict[str, tuple[str, object]] = {}
         self._begun: set[str] = set()
@@ -117,11 +121,14 @@ class RunRecorder:
 
     def begin_tool_call(self, key: object, name: str, arguments: object, call_id: str) -> None:
         """Note that a tool is called, with any arguments; "" is a call whose id is not known."""
-        asked = (ids for ids, call in self._asked.items() if call == (name, arguments))
-        call_id = call_id or next(asked, "")
+        if not call_id:
+            given = (name, storable_json(arguments))
+            # A copy: tools may be called in several threads.
+            asked = [call_id for call_id, call in list(self._asked.items()) if call == given]
+            call_id = asked[0] if asked else ""
         call = self._turn.tool_call(name, arguments, call_id=call_id)
         call.begin()
-        self._tools[key] = call
+        self._tools.setdefault(key, []).append(call)
         self._begun.add(call_id)
         self._asked.pop(call_id, None)
 
@@ -129,10 +136,13 @@ class RunRecorder:
         self, key: object, result: object = None, *, error: BaseException | str | None = None
     ) -> None:
         """Note the end of a tool's call, with any result, or why there is none."""
-        call = self._tools.pop(key, None)
-        if call is not None:
-            call.result(result)
-            call.end(error)
+        calls = self._tools.pop(key, [])
+        if calls:
+            first, *others = calls
+            first.result(result)
+            first.end(error)
+            if others:
+                self._tools[key] = others
 
     def forget_tool_call(self, key: object) -> None:
         """Leave out a call that did not take place."""
@@ -237,8 +247,9 @@ class RunRecorder:
     def settle(self, error: BaseException | None = None) -> None:
         """Note that the run has ended: with an error, what was asked for did not run."""
         reason = error or "the run ended before this call did"
-        for key in list(self._tools):
-            self.end_tool_call(key, error=reason)
+        for key, calls in list(self._tools.items()):
+            for _ in list(calls):
+                self.end_tool_call(key, error=reason)
         for key in list(self._models):
             self.end_model_call(key, error=reason)
         for call_id in list(self._asked) if error is not None else ():
@@ -293,9 +304,13 @@ class RunRecorder:
             is_flagged=True,
         )
         if self.last_id is None:
-            await self.store.get_or_create_conversation(
-                Conversation(id=self.conversation_id, user_id=self.user_id, agent_id=self._agent_id)
+            conversation = Conversation(
+                id=self.conversation_id,
+                user_id=self.user_id,
+                agent_id=self._agent_id,
+                metadata=self.metadata,
             )
+            await self.store.get_or_create_conversation(conversation)
         try:
             await self.store.append_messages(self.conversation_id, [note])
         except IntegrityError:

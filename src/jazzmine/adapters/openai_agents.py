@@ -162,10 +162,14 @@ class JazzmineSession:
         stored = await self._store.get_messages_by_conversation_id(self.session_id)
         visible = [message for message in stored if not message.is_flagged]
         shown = visible[-limit:]
+        has_expired = prune_prefix or (lambda item: False)
 
         async def replace(start: int, items: list[TResponseInputItem]) -> bool:
+            # Before the items that are replaced there may be some that have expired.
+            before = visible[: len(visible) - len(shown) + start]
+            expired = takewhile(lambda message: has_expired(_item(message)), before)
             try:
-                await self._compact(shown[start:], items, stored[-1].id)
+                await self._compact([*expired, *shown[start:]], items, stored[-1].id)
             except ConflictError:
                 return False
             return True

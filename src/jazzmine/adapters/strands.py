@@ -253,6 +253,7 @@ class JazzmineSessionRepository(SessionRepository):
     def _begin_run(self, session_id: str, agent_id: str) -> RunRecorder:
         key = _joined(session_id, agent_id)
         run = RunRecorder(self._recorded_store, key, self._user_id, self._agent_id)
+        run.metadata = {_SESSION: session_id}
         self._runs[key] = run
         return run
 

@@ -9,8 +9,7 @@ from contextlib import closing, contextmanager
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from jazzmine._sync.clients.postgres.client import PostgresClient
-from jazzmine._sync.clients.postgres.connection import Connection
+from jazzmine._sync.clients.postgres.connection import Connection, Connector
 from jazzmine._sync.clients.postgres.migration import (
     first_schema,
     pending_migrations,
@@ -57,7 +56,7 @@ def check_item_sequences(config: PostgresConfig) -> Iterator[Finding]:
 def _connected(config: PostgresConfig) -> Iterator[Connection]:
     failure: Exception
     try:
-        with closing(PostgresClient(config).connect()) as connection:
+        with closing(Connector(_address(config), config).open()) as connection:
             yield connection
         return
     except psycopg.Error as error:

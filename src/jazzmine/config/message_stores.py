@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 from urllib.parse import unquote
 
 from jazzmine.config.base import (
@@ -26,7 +26,37 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class JSONStoreConfig(BackendConfig):
+class FileConfig(BackendConfig):
+    """The configuration of a store in one file.
+
+    Args:
+        path: the file.
+    """
+
+    path: str | os.PathLike[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.path, os.PathLike):
+            object.__setattr__(self, "path", os.fspath(self.path))
+        require_text("path", self.path)
+        if self.path == ":memory:":
+            raise ConfigurationError(
+                "path is that of a file; for a store in the process, take memory:"
+            )
+        # A relative path belongs to the folder at the time of opening, in forked processes too.
+        object.__setattr__(self, "path", os.path.abspath(self.path))
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Read `SCHEME:PATH`; `%3F` is a "?" in the path, and the options were read before."""
+        path, _, unknown = path_of(url).partition("?")
+        refuse_options(cls, unknown)
+        return cls(path=unquote(path))
+
+
+@dataclass(frozen=True)
+class JSONStoreConfig(FileConfig):
     """The configuration of a message store in one JSON file.
 
     Args:
@@ -45,30 +75,6 @@ class JSONStoreConfig(BackendConfig):
     lock_timeout: float = 30.0
     search: bool | str = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.path, os.PathLike):
-            object.__setattr__(self, "path", os.fspath(self.path))
-        require_text("path", self.path)
-        # A relative path belongs to the folder at the time of opening, in forked processes too.
-        object.__setattr__(self, "path", os.path.abspath(self.path))
-
-    @classmethod
-    def from_url(cls, url: str) -> JSONStoreConfig:
-        """Read `json:PATH`, with options as in `?fsync=false`.
-
-        Raises:
-            ConfigurationError: an option is mistyped.
-        """
-        from difflib import get_close_matches  # most programs never need it
-
-        path = path_of(url)
-        _, _, query = path.rpartition("?")
-        name, equals, _ = query.partition("=")
-        if equals and get_close_matches(name, cls.url_options(), cutoff=0.75):
-            refuse_options(cls, query)
-        return cls(path=path)
-
 
 @dataclass(frozen=True)
 class MemoryMessagesConfig(BackendConfig):
@@ -85,7 +91,7 @@ class MemoryMessagesConfig(BackendConfig):
 
 
 @dataclass(frozen=True)
-class SQLiteConfig(BackendConfig):
+class SQLiteConfig(FileConfig):
     """The configuration of a message store in an SQLite database.
 
     Args:
@@ -107,24 +113,8 @@ class SQLiteConfig(BackendConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.path, os.PathLike):
-            object.__setattr__(self, "path", os.fspath(self.path))
-        require_text("path", self.path)
-        if self.path == ":memory:":
-            raise ConfigurationError(
-                "path is that of a file; for a store in the process, take memory:"
-            )
         if self.synchronous not in ("full", "normal"):
             raise ConfigurationError('synchronous must be "full" or "normal"')
-        # A relative path belongs to the folder at the time of opening, in forked processes too.
-        object.__setattr__(self, "path", os.path.abspath(self.path))
-
-    @classmethod
-    def from_url(cls, url: str) -> SQLiteConfig:
-        """Read `sqlite:PATH?timeout=5&synchronous=normal`; `%3F` is a "?" in the path."""
-        path, _, unknown = path_of(url).partition("?")
-        refuse_options(cls, unknown)
-        return cls(path=unquote(path))
 
 
 @dataclass(frozen=True)
@@ -171,8 +161,8 @@ class MongoDBConfig(BackendConfig):
         name = unquote(cls._path(uri))
         if not name and uri.partition("://")[2]:
             raise InvalidAddressError(
-                "the URL names no database; write mongodb://HOST/DB, with special characters in the"
-                " user and password percent-encoded"
+                f"the URL names no database; write {scheme.lower()}://HOST/DB, with the options"
+                " after it, and special characters in the user and password percent-encoded"
             )
         return cls(uri=uri, db=name or "chatbot")
 

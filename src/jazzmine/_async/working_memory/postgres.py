@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.clients.postgres import new_client
@@ -79,7 +79,9 @@ class PostgresBackend(WorkingMemoryBackend):
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         parameters = {"id": to_text(conversation_id), "ttl": self._ttl}
-        rows = await self._rows(sql.RENEW if renew else sql.LOAD, parameters, deadline)
+        rows = await self._client.run(
+            sql.RENEW if renew else sql.LOAD, parameters, deadline=deadline
+        )
         return _stored(*rows[0]) if rows else Stored()
 
     async def write(
@@ -108,7 +110,7 @@ class PostgresBackend(WorkingMemoryBackend):
         """Send the statement of a save, again where it has waited and its reply is older."""
         unseen = 0
         while True:
-            rows = await self._rows(statement, parameters, deadline)
+            rows = await self._client.run(statement, parameters, deadline=deadline)
             if rows:
                 is_written, marks, written, user_id, holder, held_for = rows[0]
                 if is_written:
@@ -137,7 +139,7 @@ class PostgresBackend(WorkingMemoryBackend):
             "renews": lock.renews,
             "ttl": self._ttl_in_block,
         }
-        while rows := await self._rows(sql.LOCK, parameters, deadline):
+        while rows := await self._client.run(sql.LOCK, parameters, deadline=deadline):
             is_taken, marks, data, user_id, holder, held_for = rows[0]
             if holder is not None:
                 return Locked(holder, held_for)
@@ -147,17 +149,21 @@ class PostgresBackend(WorkingMemoryBackend):
         return Stored()
 
     async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        await self._rows(sql.UNLOCK, {"id": to_text(conversation_id), "token": token}, deadline)
+        await self._client.run(
+            sql.UNLOCK, {"id": to_text(conversation_id), "token": token}, deadline=deadline
+        )
 
     async def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
         if user_id is None:
-            rows = await self._rows(sql.CONVERSATIONS, {}, deadline)
+            rows = await self._client.run(sql.CONVERSATIONS, {}, deadline=deadline)
         else:
-            rows = await self._rows(sql.CONVERSATIONS_OF, {"user": to_text(user_id)}, deadline)
+            rows = await self._client.run(
+                sql.CONVERSATIONS_OF, {"user": to_text(user_id)}, deadline=deadline
+            )
         return [from_text(row[0]) for row in rows]
 
     async def sample(self, limit: int, deadline: Deadline) -> list[str]:
-        rows = await self._rows(sql.SAMPLE, {"limit": limit}, deadline)
+        rows = await self._client.run(sql.SAMPLE, {"limit": limit}, deadline=deadline)
         return [from_text(row[0]) for row in rows]
 
     async def replace(
@@ -169,13 +175,13 @@ class PostgresBackend(WorkingMemoryBackend):
             "data": data,
             "format": number,
         }
-        return bool(await self._rows(sql.REPLACE, parameters, deadline))
+        return bool(await self._client.run(sql.REPLACE, parameters, deadline=deadline))
 
     async def count(self, deadline: Deadline) -> int:
-        return int((await self._rows(sql.COUNT, {}, deadline))[0][0])
+        return int((await self._client.run(sql.COUNT, {}, deadline=deadline))[0][0])
 
     async def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        await self._rows(sql.ERASE_EXPIRED, {"user": to_text(user_id)}, deadline)
+        await self._client.run(sql.ERASE_EXPIRED, {"user": to_text(user_id)}, deadline=deadline)
 
     async def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
@@ -185,11 +191,6 @@ class PostgresBackend(WorkingMemoryBackend):
             return
         if len(deleted) == sql.SWEPT_AT_ONCE:
             self._next_sweep = Deadline(0.0)
-
-    async def _rows(
-        self, statement: str, parameters: Mapping[str, object], deadline: Deadline
-    ) -> Sequence[Any]:
-        return await self._client.run(statement, parameters, deadline=deadline)
 
 
 def _stored(marks: str, data: bytes, user_id: str | None) -> Stored:

@@ -13,6 +13,7 @@ from jazzmine._sync.message_store.building import built
 from jazzmine._sync.message_store.postgres_search import PostgresSearch
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.message_store.store import MessageStore
+from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
 from jazzmine.backends.postgres.rows import (
@@ -289,7 +290,7 @@ class PostgresBackend(PostgresSearch):
         by, owner, where, limit, after, user_id = page
         parameters = _page(owner, limit, after, user_id)
         of_user = user_id is not None
-        statement = sql.conversations_page(by, where, limit, after is not None, of_user)
+        statement = pages.conversations_page(by, where, limit, after is not None, of_user)
         # How rare the wanted values are decides which index is the best.
         prepare = False if where or (by and of_user) else None
         if where:
@@ -298,18 +299,18 @@ class PostgresBackend(PostgresSearch):
 
     def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
-        statement = sql.messages_page(by, limit, after is not None)
+        statement = pages.messages_page(by, limit, after is not None)
         return page_of(self._client.run(statement, _page(owner, limit, after)), after)
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         timestamp, seq = cursor or (-(2**63), 0)
         page = {**_page(conversation_id, size, None), "timestamp": timestamp, "seq": seq}
-        rows = self._client.run(sql.next_messages(size), page)
+        rows = self._client.run(pages.next_messages(size), page)
         return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
 
     def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
-        statement = sql.newest(limit, flagged, after is not None)
+        statement = pages.newest(limit, flagged, after is not None)
         return page_of(self._client.run(statement, _page(owner, limit, after)), after)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
@@ -323,7 +324,7 @@ class PostgresBackend(PostgresSearch):
 
     def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
         page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
-        return stored_rows(self._client.run(sql.traces_of_agent(limit, offset), page))
+        return stored_rows(self._client.run(pages.traces_of_agent(limit, offset), page))
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:
         conditions, parameters = filter_parameters(page.where)

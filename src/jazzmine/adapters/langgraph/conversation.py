@@ -12,7 +12,7 @@ from typing import Any
 from jazzmine.adapters._conversations import append_with_traces
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import Described, described, role_of, text_of
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, shortened
 from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
 from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
@@ -134,13 +134,12 @@ async def _note_answer(run: RunRecorder, answer: Any, state: Sequence[Any]) -> N
     call_id = getattr(answer, "tool_call_id", None)
     if not call_id:
         return
-    # A node may have called the tool itself. What an earlier run did not call, a person rejected.
-    is_of_run = run.has_call(call_id)
-    if not is_of_run and not await run.is_recorded_before(call_id):
+    # A node may have called the tool itself, or a person has answered in place of a tool.
+    if not run.has_call(call_id) and not await run.is_recorded_before(call_id):
         for call in (call for said in state for call in getattr(said, "tool_calls", None) or ()):
             if call["id"] == call_id:
                 run.ask_tool_call(call_id, call["name"], call["args"])
-    failed = not is_of_run or getattr(answer, "status", "") == "error"
+    failed = getattr(answer, "status", "") == "error"
     run.answer_tool_call(call_id, answer.content, is_error=failed)
 
 
@@ -189,4 +188,4 @@ def message_id(thread: str, own_id: str) -> str:
 
 def _title(messages: Sequence[Message]) -> str:
     texts = (said.original_content for said in messages if said.role is MessageRole.USER)
-    return " ".join(next(texts, "").split())[:60]
+    return shortened(next(texts, ""))

@@ -320,7 +320,8 @@ def _matches(value: Any, wanted: Any) -> bool:
 def _compare(value: Any, name: str, operand: Any) -> bool:
     if name not in _OPERATORS:
         raise ValueError(f"unknown operator {name!r}; there are {', '.join(_OPERATORS)}")
-    if name in ("$eq", "$ne"):
+    are_texts = isinstance(value, str) and isinstance(operand, str)  # such as dates
+    if are_texts or name in ("$eq", "$ne"):
         return _OPERATORS[name](value, operand)
     try:
         return _OPERATORS[name](float(value), float(operand))

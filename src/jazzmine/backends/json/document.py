@@ -197,9 +197,9 @@ def _names() -> list[str]:
 
 def _parsed(path: str, content: bytes) -> Any:
     try:
-        text = content.decode()
+        text = content.decode("utf-8-sig")  # editors on Windows put a mark before the text
     except UnicodeDecodeError as error:
-        before = content[: error.start].decode()
+        before = content[: error.start].decode(errors="replace")
         raise json.JSONDecodeError(f"{path}: not UTF-8", before, len(before)) from None
     try:
         return json.loads(text, object_pairs_hook=_object)

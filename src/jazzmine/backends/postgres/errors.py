@@ -47,13 +47,8 @@ _TRANSIENT = (
     errors.SerializationFailure,
     errors.TooManyConnections,
 )
-# A table, column, function or schema was dropped or renamed since the store was opened.
-_CHANGED_SCHEMA = (
-    errors.InvalidSchemaName,
-    errors.UndefinedColumn,
-    errors.UndefinedFunction,
-    errors.UndefinedTable,
-)
+# A table, column, function or schema was dropped, renamed or changed since the store was opened.
+_CHANGED_SCHEMA = ("42", "3F")  # the classes of SQLSTATE codes
 # Behind a pooler, another client has prepared statements on the same connection of the server.
 _LOST_STATEMENTS = (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName)
 _DOCTOR = "; `jazzmine doctor` says the statement that mends it"
@@ -99,7 +94,8 @@ def translated(error: Exception, address: Address) -> JazzmineError:
         return IntegrityError(
             f"the trace{_key_of(error)} belongs to another message; nothing was written"
         )
-    if isinstance(error, errors.IntegrityError) or (
+    # A constraint, a trigger or a policy of the application.
+    if isinstance(error, (errors.IntegrityError, errors.RaiseException)) or (
         isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error)
     ):
         return IntegrityError(f"{_text_of(error, address)}; nothing was written")
@@ -113,7 +109,8 @@ def translated(error: Exception, address: Address) -> JazzmineError:
         return ConfigurationError(
             f"PostgreSQL at {address.name}: {_text_of(error, address)}; a connection pooler that"
             " does not know prepared statements shares its connections: set 'prepare' to False"
-            " (in a URL: ?prepare=false), or use PgBouncer 1.21 or newer with"
+            " (in a URL: ?prepare=false; in the kwargs of a pool of your own:"
+            " prepare_threshold=None), or use PgBouncer 1.22 or newer with"
             " max_prepared_statements above 0"
         )
     if is_of_event_loop(error):
@@ -123,7 +120,7 @@ def translated(error: Exception, address: Address) -> JazzmineError:
             " asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy()) before; the"
             " plain calls of jazzmine.sync need none"
         )
-    if isinstance(error, _CHANGED_SCHEMA):
+    if isinstance(error, errors.Error) and (error.sqlstate or "").startswith(_CHANGED_SCHEMA):
         return ConfigurationError(
             f"PostgreSQL at {address.name}: {_text_of(error, address)}; the schema was changed,"
             f" or renamed{_DOCTOR}"

@@ -9,7 +9,8 @@ import functools
 from collections.abc import Collection, Iterable
 
 from jazzmine.backends.columns import TURN_TRACES
-from jazzmine.backends.postgres.statements import as_json, bounded, select
+from jazzmine.backends.postgres.pages import bounded, select
+from jazzmine.backends.postgres.statements import as_json
 from jazzmine.records.usage import UsageKey
 
 __all__ = ["CONDITIONS", "find_traces", "is_planned_once", "summarize"]

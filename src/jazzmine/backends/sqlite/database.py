@@ -164,7 +164,7 @@ class Database:
             with reader.lock:
                 found = query(reader.driver(), size)
         except (NotFoundError, TooLarge):
-            self._keep(reader)
+            self._release(reader)
             raise
         except BaseException as error:
             _close(reader)  # whatever it was doing: the next call opens another one
@@ -173,11 +173,11 @@ class Database:
                     raise DatabaseBusy from None
                 raise translated(error, self.path) from error
             raise
-        self._keep(reader)
+        self._release(reader)
         return found
 
-    def _keep(self, reader: Connection) -> None:
-        """Keep a connection for a later read: its cache has what is read often."""
+    def _release(self, reader: Connection) -> None:
+        """Let a later read use the connection, whose cache has what is read often."""
         if len(self._idle) < _IDLE_AT_MOST and not self._closed:
             self._idle.append(reader)
         else:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from queue import SimpleQueue
 from typing import Any, Protocol, TypeAlias
 from weakref import finalize
@@ -154,4 +155,14 @@ def _fail(calls: Sequence[Call], error: BaseException) -> None:
     """Let calls fail with the error of their transaction, unless they have one of their own."""
     for call in calls:
         call.begun.acquire(blocking=False)
-        call.error = call.error or error
+        call.error = call.error or _copied(error)
+
+
+def _copied(error: BaseException) -> BaseException:
+    """Return an error for one caller: of a shared one, each caller would extend the traceback."""
+    try:
+        copied = copy(error)
+    except Exception:  # not every class can be copied
+        return error
+    copied.__cause__ = error.__cause__
+    return copied.with_traceback(error.__traceback__)

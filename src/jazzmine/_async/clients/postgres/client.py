@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,17 +10,15 @@ from time import monotonic
 from typing import Any, TypeVar, cast
 
 import psycopg
-from psycopg import AsyncRawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
-from psycopg.types.numeric import Int8BinaryDumper
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.clients.postgres.connection import (
     CANCEL_SECONDS,
-    Connecting,
     Connection,
+    Connector,
     require_isolation,
     require_usable,
 )
@@ -40,17 +36,13 @@ from jazzmine._compat.postgres import AsyncPoolAccess as PoolAccess
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     TimedOut,
-    connection_error,
     deadline_exceeded,
     is_conflict,
     is_disconnect,
-    is_of_event_loop,
     is_transient,
     translated,
-    unavailable,
     without_row,
 )
-from jazzmine.backends.postgres.instrumentation import instrument
 from jazzmine.backends.postgres.schema import (
     DECLARE_ROWS,
     LONG_TRANSACTION,
@@ -59,19 +51,14 @@ from jazzmine.backends.postgres.schema import (
     bind,
     in_ms,
 )
-from jazzmine.backends.postgres.settings import SETTINGS
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff, begin_call, call_deadline
 from jazzmine.errors import StoreClosedError
 
 __all__ = ["PostgresClient"]
 
-logger: logging.Logger = logging.getLogger("jazzmine")
-
 T = TypeVar("T")
 
-# How long a statement waits for a locked row before another one has its connection, in s.
-_LOCK_SECONDS = 1.0
 # The pauses, in s, between the attempts at a call after the second one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
@@ -94,12 +81,12 @@ class PostgresClient:
         self._components = components
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
-        self._failure: psycopg.Error | None = None  # of the last attempt to connect
+        self._connector = Connector(self._address, config, lambda: self.is_closed)
         self._drained_at = 0.0
         self._given_up = BackgroundTasks()
         self._pool: Any = config.pool or DriverPool(
             self._address.conninfo,
-            connection_class=cast(Any, Connecting(self.connect, lambda: self.is_closed)),
+            connection_class=cast(Any, self._connector),
             min_size=config.pool_min,
             max_size=config.pool_max,
             open=False,
@@ -203,66 +190,11 @@ class PostgresClient:
             connection.deadline = None
             await self._access.putconn(connection)
             return
-        connection = await self._connect_until(deadline)
+        connection = await self._connector.open()
         try:
             yield connection
         finally:
             await connection.close()
-
-    async def _connect_until(self, deadline: Deadline) -> Connection:
-        while True:
-            try:
-                return await self.connect()
-            except psycopg.errors.ConnectionTimeout:
-                if deadline.expired:
-                    raise
-
-    async def connect(self) -> Connection:
-        """Open a connection, as the pool does.
-
-        Raises:
-            psycopg.Error: the server refused it, or could not be reached.
-        """
-        try:
-            connection = await Connection.connect(
-                self._address.conninfo,
-                autocommit=True,
-                cursor_factory=AsyncRawCursor,
-                prepare_threshold=0 if self._config.prepare else None,
-            )
-            try:
-                # psycopg picks the type of an integer by its size, and each combination of types
-                # would be prepared anew; ours are all 64 bits wide.
-                connection.adapters.register_dumper(int, Int8BinaryDumper)
-                instrument(connection)
-                connection.own_cursor = connection.cursor_factory
-                await self._set_up(connection)
-            except BaseException:
-                await connection.close()
-                raise
-        except (psycopg.Error, OSError, UnicodeError) as error:
-            failure = connection_error(error, self._address)
-            if self._failure is None and not is_of_event_loop(failure):
-                text = unavailable(failure, self._address)
-                logger.warning("%s; it is tried again until it can be reached", text)
-            self._failure = failure
-            raise failure from None
-        self._failure = None
-        return connection
-
-    async def _set_up(self, connection: Connection) -> None:
-        connection.deadline = Deadline(self._timeout)
-        values = {
-            "timeout": str(math.ceil(min(self._timeout * 1000, 2**31 - 1))),
-            "lock_timeout": str(math.ceil(min(self._timeout, _LOCK_SECONDS) * 1000)),
-            "interval": "500",
-            "pid": connection.info.backend_pid,
-        }
-        try:
-            await connection.run(bind(SETTINGS), values, prepare=False)
-        except psycopg.errors.InvalidParameterValue:
-            # The operating system of the server lacks what this setting needs.
-            await connection.run(bind(SETTINGS), {**values, "interval": "0"}, prepare=False)
 
     async def close(self) -> None:
         """Close all connections. Nothing is done while another store uses them."""
@@ -300,11 +232,13 @@ class PostgresClient:
         pauses: Iterator[float] | None = None
         while True:
             connection: Connection | None = None
+            is_unknown = False
             try:
                 connection = await self._access.getconn(deadline.remaining())
                 connection.deadline = deadline
                 if not repeats:
-                    await connection.execute("", prepare=False)  # it is not lost already
+                    await connection.execute("", prepare=False)  # shows whether it is lost already
+                    is_unknown = True
                 rows = await connection.run(query, values, prepare=prepare)
             except BaseException as error:
                 is_lost = await self._give_back(connection, error)
@@ -316,7 +250,7 @@ class PostgresClient:
                 await self._access.putconn(connection)
                 return rows
             # The rest is off the common path.
-            is_unknown = is_lost and connection is not None and not repeats
+            is_unknown = is_unknown and is_lost
             pauses = await self._pause_or_raise(failure, is_lost, is_unknown, pauses, deadline)
 
     async def _give_back(self, connection: Connection | None, error: BaseException) -> bool:
@@ -365,7 +299,7 @@ class PostgresClient:
         if isinstance(error, PoolClosed):
             raise StoreClosedError("this store, or its pool, was closed") from error
         if isinstance(error, PoolTimeout):
-            error = self._failure or error
+            error = self._connector.failure or error
         elif not deadline.expired:
             is_repeatable = is_lost or is_transient(error) or (is_conflict(error) and not pauses)
             if is_unknown or not is_repeatable:

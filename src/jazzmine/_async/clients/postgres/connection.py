@@ -1,7 +1,9 @@
-"""A connection to PostgreSQL whose calls end at a deadline."""
+"""Connections to PostgreSQL whose calls end at a deadline."""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from operator import attrgetter
@@ -11,17 +13,31 @@ from typing import Any, Self
 import psycopg
 from psycopg import AsyncRawCursor, generators, waiting
 from psycopg.rows import TupleRow, tuple_row
+from psycopg.types.numeric import Int8BinaryDumper
 
-from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_sleep as sleep
-from jazzmine.backends.postgres.errors import TimedOut
+from jazzmine.backends.postgres.dsn import Address
+from jazzmine.backends.postgres.errors import (
+    TimedOut,
+    connection_error,
+    is_of_event_loop,
+    unavailable,
+)
+from jazzmine.backends.postgres.instrumentation import instrument
 from jazzmine.backends.postgres.schema import Query, bind
+from jazzmine.backends.postgres.settings import SETTINGS
 from jazzmine.backends.postgres.sockets import reset
+from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError
+from jazzmine.process import PROCESS
 
-__all__ = ["CANCEL_SECONDS", "Connecting", "Connection", "require_isolation", "require_usable"]
+__all__ = ["CANCEL_SECONDS", "Connection", "Connector", "require_isolation", "require_usable"]
 
+logger: logging.Logger = logging.getLogger("jazzmine")
+
+# How long a statement waits for a locked row before another one has its connection, in s.
+_LOCK_SECONDS = 1.0
 # How often, in s, a wait for the server looks for a signal.
 _TICK = 0.1
 # How long a request to cancel a statement may take, in s.
@@ -42,6 +58,7 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
     Attributes:
         deadline: until when its calls wait for the server; None is psycopg's own way to wait.
         opened_at: when it was opened, by the monotonic clock.
+        process_id: the process that opened it.
         own_cursor: makes the cursors of `run`, whose parameters are numbered.
     """
 
@@ -51,6 +68,7 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.opened_at: float = monotonic()
+        self.process_id: int = PROCESS.id
 
     @classmethod
     async def connect(cls, conninfo: str = "", **options: Any) -> Self:
@@ -93,7 +111,13 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
 
         Raises:
             psycopg.Error: it failed, or had no reply before the deadline.
+            ConfigurationError: the process was forked, and has its parent's pool.
         """
+        if self.process_id != PROCESS.id:
+            raise ConfigurationError(
+                "the pool belongs to the process before the fork: make a pool, and open the store,"
+                " in each forked process"
+            )
         cursor = self.own_cursor(self, row_factory=tuple_row)
         given = list(map(values.__getitem__, query.names)) if values else None
         # A text without parameters may have several statements, if it is sent as it is.
@@ -120,25 +144,89 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         await self.close()
 
 
-class Connecting:
-    """What the pool takes for the class of its connections: it opens them as its client does.
+class Connector:
+    """Opens the connections of a store. The pool takes it for the class of its connections.
 
-    While no server can be reached it tries again: psycopg's pool would do so at longer and longer
-    intervals, then no more, and would log each attempt.
+    Args:
+        address: where.
+        config: that of the store.
+        is_closed: whether the pool is closed.
+
+    Attributes:
+        failure: the error of the last attempt; None if it succeeded.
     """
 
-    def __init__(self, connect: Work[Connection], is_closed: Callable[[], bool]) -> None:
-        self._connect = connect
+    def __init__(
+        self,
+        address: Address,
+        config: PostgresConfig,
+        is_closed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._address = address
+        self._timeout, self._prepare = config.timeout, config.prepare
         self._is_closed = is_closed
+        self.failure: psycopg.Error | None = None
 
     async def connect(self, *_: object, **__: object) -> Connection:
+        """Open a connection, for which the pool waits.
+
+        While no server can be reached this tries again: psycopg's pool would do so at longer and
+        longer intervals, then no more, and would log each attempt.
+        """
         while True:
             try:
-                return await self._connect()
+                return await self.open()
             except psycopg.Error:
                 if self._is_closed():
                     raise
             await sleep(_RECONNECTING)
+
+    async def open(self) -> Connection:
+        """Open a connection.
+
+        Raises:
+            psycopg.Error: the server refused it, or could not be reached.
+        """
+        try:
+            connection = await Connection.connect(
+                self._address.conninfo,
+                autocommit=True,
+                cursor_factory=AsyncRawCursor,
+                prepare_threshold=0 if self._prepare else None,
+            )
+            try:
+                # psycopg picks the type of an integer by its size, and each combination of types
+                # would be prepared anew; ours are all 64 bits wide.
+                connection.adapters.register_dumper(int, Int8BinaryDumper)
+                instrument(connection)
+                connection.own_cursor = connection.cursor_factory
+                await self._set_up(connection)
+            except BaseException:
+                await connection.close()
+                raise
+        except (psycopg.Error, OSError, UnicodeError) as error:
+            failure = connection_error(error, self._address)
+            if self.failure is None and not is_of_event_loop(failure):
+                text = unavailable(failure, self._address)
+                logger.warning("%s; it is tried again until it can be reached", text)
+            self.failure = failure
+            raise failure from None
+        self.failure = None
+        return connection
+
+    async def _set_up(self, connection: Connection) -> None:
+        connection.deadline = Deadline(self._timeout)
+        values = {
+            "timeout": str(math.ceil(min(self._timeout * 1000, 2**31 - 1))),
+            "lock_timeout": str(math.ceil(min(self._timeout, _LOCK_SECONDS) * 1000)),
+            "interval": "500",
+            "pid": connection.info.backend_pid,
+        }
+        try:
+            await connection.run(bind(SETTINGS), values, prepare=False)
+        except psycopg.errors.InvalidParameterValue:
+            # The operating system of the server lacks what this setting needs.
+            await connection.run(bind(SETTINGS), {**values, "interval": "0"}, prepare=False)
 
 
 def require_usable(pool: Any) -> None:

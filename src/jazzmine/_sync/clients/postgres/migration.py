@@ -201,6 +201,8 @@ def _run_alone(
             f" needs: {error.diag.message_primary}; nothing was changed. Give jazzmine a schema of"
             " its own, by the key 'schema'; `jazzmine adopt` copies what version 0.1 has stored"
         ) from error
+    finally:
+        connection.remove_notice_handler(_log_warning)  # the pool may be the application's
 
 
 def _late(schema: str, timeout: float) -> StoreUnavailableError:
