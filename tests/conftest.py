@@ -112,9 +112,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _place(item: pytest.Item) -> int:
-    """Return when a test runs: first what names all that a change still needs, then the longest."""
+    """Return when a test runs: first what names all that a change still needs, then the longest.
+
+    The last ones are short, so that no process is left alone with them.
+    """
     folder = item.nodeid.split("/")[1]
-    return {"unit": 0, "packaging": 0, "behaviour": 1}.get(folder, 2)
+    return {"unit": 0, "packaging": 0, "behaviour": 1, "faults": 2}.get(folder, 3)
 
 
 def _leave_out(

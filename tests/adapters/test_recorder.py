@@ -35,6 +35,25 @@ class Waiting:
         yield
 
 
+def test_calls_at_once_may_have_one_id(sync_store: MessageStore) -> None:
+    run = RunRecorder(called_directly(sync_store), "c", "u", "a")
+    for number in range(4):
+        run.begin_tool_call("call_0", "weather", {"day": number}, "call_0")
+    for number in range(2):
+        run.end_tool_call("call_0", number)
+    run.settle(TimeoutError())
+
+    trace = run.measured("m")
+
+    assert [(call.arguments, call.final_data) for call in trace.tool_traces] == [
+        ({"day": 0}, 0),
+        ({"day": 1}, 1),
+        ({"day": 2}, None),
+        ({"day": 3}, None),
+    ]
+    assert not run.has_open_calls
+
+
 def test_calls_that_did_not_end_are_left_out(sync_store: MessageStore) -> None:
     sync_store.store_conversation(Conversation(id="c", user_id="u", agent_id="a", title="t"))
     run = RunRecorder(called_directly(sync_store), "c", "u", "a")

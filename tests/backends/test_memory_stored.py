@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import sqlite3
@@ -138,6 +139,18 @@ def test_a_state_does_not_expire_while_a_block_runs(
         memory.end_turn("Hello", "greet")
 
     assert store.get("c").last_agent_response == "Hello"
+
+
+def test_a_process_keeps_few_large_states_in_its_memory(store: Any) -> None:
+    draft = "x" * 1_000_000
+    for number in range(30):
+        store.get_or_create(f"c{number}", "user", "agent")
+        store.set_data(f"c{number}", draft=draft)
+
+    gc.collect()
+    memories = [each for each in gc.get_objects() if isinstance(each, WorkingMemory)]
+    assert 1 <= sum(memory.data.get("draft") == draft for memory in memories) <= 10
+    assert store.end_turn("c0", "Hello", "greet").data == {"draft": draft}
 
 
 def test_a_copy_of_a_revision_that_came_twice_is_stale(

@@ -1,11 +1,10 @@
-"""The MongoDB store with silent connections, dead hosts, and programs that do not close it."""
+"""The MongoDB store with silent connections, and dead hosts."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -20,7 +19,6 @@ from tests.servers.proxy import Proxy
 
 Config = dict[str, Any]
 TIMEOUT = 2.0
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -64,40 +62,6 @@ def test_the_error_says_why_no_server_was_reached() -> None:
         r" `jazzmine doctor` says more",
         str(caught.value),
     )
-
-
-PROGRAM = """
-import asyncio, sys, threading, time
-from tests.behaviour.samples import conversation, messages
-config = {"storage": "mongodb", "uri": sys.argv[1], "db": sys.argv[2], "timeout": 20}
-whole, new = conversation(), messages("m1", "m2")
-
-def wait():
-    print("ready", flush=True)
-    sys.stdin.readline()
-
-async def main():
-    from jazzmine.core.message_store import MessageStore
-    store = await MessageStore.initialize(config)
-    await store.store_conversation(whole)
-    await asyncio.to_thread(wait)
-    if sys.argv[4] == "busy":
-        calls = [asyncio.ensure_future(store.store_message(new[0])) for _ in range(9)]
-        calls.append(asyncio.ensure_future(store.store_messages(new)))
-        await asyncio.sleep(0.2)
-
-def run():
-    from jazzmine.sync.message_store import MessageStore
-    store = MessageStore.initialize(config)
-    store.store_conversation(whole)
-    wait()
-    if sys.argv[4] == "busy":
-        threading.Thread(target=store.store_messages, args=(new,), daemon=True).start()
-        time.sleep(0.2)
-
-asyncio.run(main()) if sys.argv[3] == "async" else run()
-print("end", flush=True)
-"""
 
 
 SLOWLY: dict[str, Callable[[Any], Any]] = {

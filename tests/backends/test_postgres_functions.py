@@ -83,10 +83,10 @@ async def fill(store: Any) -> None:
 async def test_writes_to_a_locked_conversation_leave_connections_to_others(
     admin: Admin, schema: str, api: str, write: str
 ) -> None:
-    async with opened(api, config(schema, pool_max=4, timeout=20.0)) as store:
+    async with opened(api, config(schema, pool_max=3, timeout=20.0)) as store:
         await fill(store)
         with locked(admin, schema):
-            tasks = [asyncio.ensure_future(TO_ONE[write](store, n)) for n in range(12)]
+            tasks = [asyncio.ensure_future(TO_ONE[write](store, n)) for n in range(4)]
             await asyncio.sleep(0.3)
             # Without a free connection, these would fail at the deadline.
             await store.ping()
@@ -105,11 +105,11 @@ async def test_items_that_are_locked_leave_a_connection_to_reads(
             for key in ("locked", n)
         ]
 
-    async with opened(api, config(schema, pool_max=4, timeout=20.0), ITEMS) as store:
+    async with opened(api, config(schema, pool_max=3, timeout=20.0), ITEMS) as store:
         await store.apply(change(0))
         with admin.transaction():
             admin.execute(bound("SELECT FROM $schema.memory_items FOR UPDATE", schema))
-            tasks = [asyncio.ensure_future(store.apply(change(n))) for n in range(12)]
+            tasks = [asyncio.ensure_future(store.apply(change(n))) for n in range(4)]
             await asyncio.sleep(0.3)
             await store.ping()
             assert not any(task.done() for task in tasks)

@@ -7,7 +7,7 @@ import pytest
 from jazzmine import IntegrityError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api
-from tests.behaviour.samples import message, trace
+from tests.behaviour.samples import conversation, message, trace
 
 
 @pytest.mark.smoke
@@ -33,3 +33,15 @@ async def test_an_error_names_what_is_missing(chat: MessageStore) -> None:
     with pytest.raises(IntegrityError, match="lost"):
         await chat.store_turn(messages=[message()], trace=trace("lost"))
     assert await chat.get_messages_by_user_id("u1") == []
+
+
+@pytest.mark.smoke
+async def test_an_error_tells_whose_a_taken_id_is(chat: MessageStore) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_turn(messages=[message("m1"), message("m2")], trace=trace("m1"))
+
+    with pytest.raises(IntegrityError, match="'m1' is stored in another conversation"):
+        await chat.store_message(message("m1", conversation_id="c2"))
+    taken = trace("m1").model_copy(update={"message_id": "m2"})
+    with pytest.raises(IntegrityError, match=r"trace .* belongs to another message"):
+        await chat.store_turn_trace(taken)

@@ -62,6 +62,14 @@ async def test_a_store_that_is_closed_leaves_the_others_open(api: Api, place: Co
         assert await stores.long_term_memory.get(("n",), "k") is not None
 
 
+async def test_the_messages_have_a_search_index_if_it_is_named(api: Api, place: Config) -> None:
+    async with api.open_stores({**place, "search": True}) as stores:
+        await fill(stores)
+        text = message("m1").original_content
+        [match] = await stores.messages.search_messages(text)
+        assert match.message.id == "m1"
+
+
 async def test_an_error_in_the_block_closes_all(api: Api, place: Config) -> None:
     with pytest.raises(ZeroDivisionError):
         async with api.open_stores(place) as stores:

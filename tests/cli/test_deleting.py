@@ -76,8 +76,8 @@ def test_each_memory_that_is_not_named_is_said_to_keep_what_it_has(
     WorkingMemoryStore.initialize(memory).close()
     LongTermMemoryStore.initialize(items).close()
     hints = {
-        "--memory": "no working memory is named (--memory): what it has of the user stays\n",
-        "--items": "no long-term memory is named (--items): what it has of the user stays\n",
+        "--memory": "no working memory is named (--memory): its records of the user stay\n",
+        "--items": "no long-term memory is named (--items): its records of the user stay\n",
     }
     both = {"--memory": memory, "--items": items}
     for left_out in ([], ["--memory"], ["--items"], ["--memory", "--items"]):

@@ -161,7 +161,7 @@ def test_items_without_a_place_are_refused(url: str, filled: str) -> None:
     ran = run("import", "--store", url, stdin=lines)
 
     assert ran.status == 1
-    assert "there are items in it: name where they go in --items" in ran.errors
+    assert "it has items: name the store for them in --items" in ran.errors
 
 
 def test_messages_without_a_place_are_refused(url: str, filled: str) -> None:
@@ -170,7 +170,7 @@ def test_messages_without_a_place_are_refused(url: str, filled: str) -> None:
     ran = run("import", "--items", filled, stdin=lines)
 
     assert ran.status == 1
-    assert "there are conversations in it: name where they go in --store" in ran.errors
+    assert "it has conversations: name the store for them in --store" in ran.errors
 
 
 def test_missing_items_are_noticed(filled: str, tmp_path: Path) -> None:

@@ -57,12 +57,6 @@ def test_nonces_never_repeat() -> None:
     assert len(nonces) == 300_000
 
 
-def test_one_text_is_never_sealed_to_the_same_twice() -> None:
-    ring = keyring(FIRST)
-
-    assert ring.encrypt_text(b"yes", b"here") != ring.encrypt_text(b"yes", b"here")
-
-
 def test_the_first_key_seals_and_all_open() -> None:
     old, both = keyring(FIRST), keyring(SECOND, FIRST)
 

@@ -45,11 +45,7 @@ MESSAGES_ON_MONGODB: dict[str, Call] = {
     "append_messages": lambda store: store.append_messages("c1", [message("new")]),
     "store_turn": lambda store: store.store_turn(messages=messages("m1", "m2"), trace=trace("m1")),
     "pop_message": lambda store: store.pop_message("c1"),
-    "rewind_conversation": lambda store: store.rewind_conversation("c1", after="m1"),
-    "delete_message": lambda store: store.delete_message("m3"),
     "edit_conversation, scoped": scoped(lambda store: store.edit_conversation("c1", title="x")),
-    "append_messages, scoped": scoped(lambda store: store.append_messages("c1", [message("new")])),
-    "flag_message, scoped": scoped(lambda store: store.flag_message("m1")),
     "get_messages_by_ids": lambda store: store.get_messages_by_ids(
         f"m{number}" for number in range(10_001)
     ),

@@ -26,7 +26,7 @@ async def main():
     print("ready", flush=True)
     sys.stdin.readline()
     calls = [asyncio.create_task(store.ping()) for _ in range(int(sys.argv[2]))]
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(0.5)
     print("ends", flush=True)
 
 asyncio.run(main())
@@ -42,7 +42,7 @@ def main():
     sys.stdin.readline()
     for _ in range(int(sys.argv[2])):
         threading.Thread(target=store.ping, daemon=True).start()
-    time.sleep(1.0)
+    time.sleep(0.5)
     print("ends", flush=True)
 
 main()
@@ -63,7 +63,7 @@ async def main():
     print("ready", flush=True)
     sys.stdin.readline()
     calls += [asyncio.create_task(store.end_turn(id, "Hello", "greet")) for id in "cde"]
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(0.5)
     print("ends", flush=True)
 
 asyncio.run(main())
@@ -88,7 +88,7 @@ def main():
     sys.stdin.readline()
     for id in "cde":
         call(id)
-    time.sleep(1.0)
+    time.sleep(0.5)
     print("ends", flush=True)
 
 main()

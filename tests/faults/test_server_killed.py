@@ -20,7 +20,7 @@ from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import report, size
 from tests.servers import mongodb, postgres, redis
 
-KILLS = size(2, 20)
+KILLS = size(1, 20)
 WRITERS = 5
 Config = dict[str, object]
 Kill = Callable[[], None]

@@ -286,8 +286,10 @@ async def test_found_messages_are_marked_and_lead_to_their_place(tmp_path: Path)
         async with opened(store, None) as site:
             found = await site.text("/search", words="luggage lost", user="u1")
             of_another = await site.text("/search", words="luggage", user="u2")
+            of_signs = await site.text("/search", words="\U0001f600")
 
     assert links(found, "/conversation?") == ["/conversation?id=c1&at=m1#m-m1"]
     assert "&lt;b&gt;<mark>Lost</mark>&lt;/b&gt; <mark>luggage</mark> after" in found
     assert found.count("…") == 2
     assert "No message has these words" in of_another
+    assert "Signs and emojis are no words" in of_signs

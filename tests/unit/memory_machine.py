@@ -190,8 +190,12 @@ class Conversation(RuleBasedStateMachine):
         flow, question = self.below.pop()
         assert self.memory.active_flow is not None
         assert self.memory.active_flow.flow_id == flow
-        if question is not None:
-            assert self.memory.pending_confirmation in (None, question)
+        if question is None:
+            return
+        if question.is_expired(self.memory.turn_number):
+            assert self.memory.active_flow.status is not FlowStatus.AWAITING_CONFIRMATION
+        else:
+            assert self.memory.pending_confirmation == question
 
     @rule()
     def suspend_flow(self) -> None:

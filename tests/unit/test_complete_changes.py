@@ -14,7 +14,7 @@ from jazzmine.core import MessageStore
 from jazzmine.records import messages, traces
 from jazzmine.records.base import Record
 from tests.backends.predecessor_names import names_of_source
-from tests.behaviour.calls import AFTER, CALLS, COUNTS, ITERATION, WITH_AN_ID
+from tests.behaviour.calls import CALLS
 from tests.behaviour.model import Model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,37 +93,6 @@ def methods(kind: type) -> list[str]:
     ]
 
 
-def parameters(name: str) -> set[str]:
-    return set(inspect.signature(getattr(MessageStore, name)).parameters)
-
-
-def test_a_method_is_in_the_lists_of_calls() -> None:
-    """The tests of wrong arguments, closed stores, spans and failing networks call these."""
-    calls = [name for name in (*CALLS, ITERATION) if name != SEARCH]
-    missing = {
-        "CALLS": set(methods(MessageStore)) - {*calls, SEARCH, "close"} - WITHOUT_A_CALL,
-        "WITH_AN_ID": {
-            name
-            for name in calls
-            if any(given.endswith(("_id", "_ids")) for given in parameters(name))
-        }
-        - set(WITH_AN_ID)
-        - {ITERATION, "prune_conversations"},  # one checks at once, the other has no id of its own
-        "AFTER": {name for name in calls if "after" in parameters(name)} - set(AFTER),
-        "COUNTS": {
-            f"{name}-{given}"
-            for name in calls
-            for given in parameters(name) & {"limit", "offset", "n", "max_tokens"}
-        }
-        - set(COUNTS)
-        - {"prune_conversations-limit"},  # `test_erasure.py`
-    }
-    left = {name: sorted(found) for name, found in missing.items() if found}
-    assert not left, f"add them to the lists of tests/behaviour/calls.py: {left}"
-
-
-# It reaches no back end.
-WITHOUT_A_CALL = {"scoped"}
 # It needs a search index, and has a model of its own.
 SEARCH = "search_messages"
 

@@ -106,25 +106,6 @@ def test_an_orphan_is_shown_and_deleted(
     assert not orphan.exists()
 
 
-def test_no_source_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    copy = write(tmp_path, f"{COPY}/clock.py", SYNC)
-
-    assert run(tmp_path) == run(tmp_path, "--check") == 2
-
-    assert "no Python file" in capsys.readouterr().err
-    assert copy.exists()
-
-
-def test_a_name_that_no_file_uses_is_refused(
-    tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    source.write_text(ASYNC.replace("aio", "time"), encoding="utf-8")
-
-    assert run(tmp_path) == 2
-
-    assert 'no file uses "aio"' in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("line", "word"),
     [

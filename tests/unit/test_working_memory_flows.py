@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from jazzmine.records.enums import ConversationStatus, FlowStatus
-from jazzmine.records.flow import ActiveFlowState, FlowRecord, Slot
+from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from tests.unit.memories import collecting, flow_of, in_flow, new_memory, question
@@ -212,13 +212,19 @@ def test_ten_flows_at_most_are_set_aside() -> None:
     assert ended == [("f0", "cancelled"), ("f1", "cancelled")]
 
 
-def test_a_question_that_expired_while_its_flow_was_set_aside_is_asked_again() -> None:
+@pytest.mark.parametrize("other", [None, PendingConfirmation("", "Stop?", {}, 9, id="stop")])
+def test_a_question_that_expired_while_its_flow_was_set_aside_is_asked_again(
+    other: PendingConfirmation | None,
+) -> None:
+    """A yes to another question that is open is not a yes to it."""
     memory = in_flow()
     memory.request_confirmation(question())
     memory.suspend_flow()
     memory.begin_turn(TurnCache(9))
+    if other is not None:
+        memory.request_confirmation(other)
 
     memory.resume_flow()
 
-    assert memory.pending_confirmation is None
+    assert memory.pending_confirmation == other
     assert memory.status is ConversationStatus.IN_FLOW

@@ -66,7 +66,7 @@ class BackgroundTasks:
         task = Task(work)
         # Each step is atomic: other threads start work, too.
         self._tasks.append(task)
-        for done in [one for one in self._tasks if one.is_done]:
+        for done in [task for task in self._tasks if task.is_done]:
             with suppress(ValueError):
                 self._tasks.remove(done)
         return task

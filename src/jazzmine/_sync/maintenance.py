@@ -75,9 +75,9 @@ def store_records(store: MessageStore, kind: RecordKind, records: Sequence[Recor
 
     The call is safe to repeat, and not all or nothing on every back end.
     """
-    given: dict[str, Sequence[Any]] = dict.fromkeys(("conversations", "messages", "traces"), ())
-    given[kind] = [store._encoded(Snapshot(record)) for record in records]
-    store.backend.store_many(**given)
+    rows: dict[str, Sequence[Any]] = dict.fromkeys(("conversations", "messages", "traces"), ())
+    rows[kind] = [store._encoded(Snapshot(record)) for record in records]
+    store.backend.store_many(**rows)
 
 
 def is_rewritten(store: MessageStore) -> bool:

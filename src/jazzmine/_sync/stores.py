@@ -13,7 +13,7 @@ from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine._compat.concurrency import SyncAffinity as Affinity
 from jazzmine.config import (
     BackendConfig,
-    MemoryMessagesConfig,
+    MemoryStoreConfig,
     PostgresMemoryConfig,
     SQLiteMemoryConfig,
     shared_config,
@@ -117,11 +117,9 @@ def _new_stores(config: BackendConfig, embed: Embed | None) -> Stores:
     from jazzmine._sync.long_term_memory.memory import InMemoryLongTermMemoryStore
     from jazzmine._sync.message_store.memory import InMemoryMessageStore
 
-    of_records = MemoryMessagesConfig(
-        encryption=config.encryption, encryption_accepts_plain=config.encryption_accepts_plain
-    )
+    assert isinstance(config, MemoryStoreConfig)
     return Stores(
-        InMemoryMessageStore(of_records),
+        InMemoryMessageStore(config),
         new_working_memory(config),
-        InMemoryLongTermMemoryStore(of_records, embed),
+        InMemoryLongTermMemoryStore(config, embed),
     )

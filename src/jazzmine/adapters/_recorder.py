@@ -77,7 +77,8 @@ class RunRecorder:
             conversation_id=conversation_id, user_id=user_id or "unknown", agent_id=agent_id
         )
         self._models: dict[object, ModelCall] = {}
-        self._tools: dict[object, ToolCall] = {}
+        # Calls that are made at once may have the same key: some providers give all the same id.
+        self._tools: dict[object, list[ToolCall]] = {}
         # The calls of tools that models have asked for, and that have not begun, by their ids.
         self._asked: dict[str, tuple[str, object]] = {}
         self._begun: set[str] = set()
@@ -127,7 +128,7 @@ class RunRecorder:
             call_id = asked[0] if asked else ""
         call = self._turn.tool_call(name, arguments, call_id=call_id)
         call.begin()
-        self._tools[key] = call
+        self._tools.setdefault(key, []).append(call)
         self._begun.add(call_id)
         self._asked.pop(call_id, None)
 
@@ -135,10 +136,13 @@ class RunRecorder:
         self, key: object, result: object = None, *, error: BaseException | str | None = None
     ) -> None:
         """Note the end of a tool's call, with any result, or why there is none."""
-        call = self._tools.pop(key, None)
-        if call is not None:
-            call.result(result)
-            call.end(error)
+        calls = self._tools.pop(key, [])
+        if calls:
+            first, *others = calls
+            first.result(result)
+            first.end(error)
+            if others:
+                self._tools[key] = others
 
     def forget_tool_call(self, key: object) -> None:
         """Leave out a call that did not take place."""
@@ -243,8 +247,9 @@ class RunRecorder:
     def settle(self, error: BaseException | None = None) -> None:
         """Note that the run has ended: with an error, what was asked for did not run."""
         reason = error or "the run ended before this call did"
-        for key in list(self._tools):
-            self.end_tool_call(key, error=reason)
+        for key, calls in list(self._tools.items()):
+            for _ in list(calls):
+                self.end_tool_call(key, error=reason)
         for key in list(self._models):
             self.end_model_call(key, error=reason)
         for call_id in list(self._asked) if error is not None else ():

@@ -48,7 +48,7 @@ def copy(
     long_term: Annotated[
         bool,
         typer.Option(
-            "--long-term", help="The items of the long-term memories at FROM and TO instead."
+            "--long-term", help="Copy the items of the long-term memories at FROM and TO."
         ),
     ] = False,
 ) -> None:

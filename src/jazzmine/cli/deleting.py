@@ -44,7 +44,7 @@ def remove(stores: Stores, conversation: ConversationArgument, yes: YesOption = 
 @command("erase")
 def erase(
     stores: Stores,
-    user: Annotated[str, typer.Option("--user", metavar="ID", help="Whose data.")],
+    user: Annotated[str, typer.Option("--user", metavar="ID", help="The user.")],
     yes: YesOption = False,
     as_json: JSONOption = False,
 ) -> None:
@@ -59,7 +59,7 @@ def erase(
     kinds = [each.kind for each in named]
     for kind in (MESSAGES, MEMORY, ITEMS):
         if kind not in kinds:
-            say(f"no {kind.name} is named ({kind.option}): what it has of the user stays")
+            say(f"no {kind.name} is named ({kind.option}): its records of the user stay")
     counts: dict[str, int] = {}
     with ExitStack() as stack:
         opened = [stack.enter_context(each.open()) for each in named]
@@ -85,13 +85,13 @@ def prune(
     before: Annotated[
         int,
         typer.Option(
-            "--before", metavar="DATE|AGE", parser=in_ms, help="What was touched later stays."
+            "--before", metavar="DATE|AGE", parser=in_ms, help="Later conversations stay."
         ),
     ],
     yes: YesOption = False,
     as_json: JSONOption = False,
 ) -> None:
-    """Delete the conversations of which nothing is as new as a date; the oldest first.
+    """Delete the conversations whose records are all older than a date, the oldest first.
 
     It asks first. It works beside live traffic, and may be interrupted and repeated.
 

@@ -1,4 +1,4 @@
-"""`doctor` and `migrate`: what is wrong with a set-up, and bringing it up to date."""
+"""`doctor` checks a set-up, `migrate` brings it up to date."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def migrate(
 ) -> None:
     """Create the tables and indexes of the stores, or bring them up to date.
 
-    Programs do the same when they open a store, if their role may.
+    Programs do the same when they open a store, if their role has the rights.
 
     Example: `jazzmine migrate --dry-run`
     """

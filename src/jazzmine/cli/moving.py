@@ -257,16 +257,16 @@ def import_lines(
             kind, record_type = _KINDS[name]
             if kind not in writer.place_of:
                 option = "--items" if kind == "items" else "--store"
-                raise Refused(f"there are {kind} in it: name where they go in {option}")
+                raise Refused(f"it has {kind}: name the store for them in {option}")
             writer.write(kind, [_read_record(number, record_type, value)], len(text))
             counter.step()
     say(f"imported {names(writer.counts)}")
     end = sum(map(Tally, ends), Tally[str]())
     if ends and end != +writer.counts:
-        raise Refused(f"the last line speaks of {names(end)}: lines are missing")
+        raise Refused(f"the last line counts {names(end)}: lines are missing")
     if not ends and not partial:
         raise Refused(
-            "there is no last line as `export` writes it: lines may be missing (--partial)"
+            "the last line of an export is missing: others may be, too (--partial accepts that)"
         )
 
 
@@ -292,7 +292,7 @@ def _read_line(number: int, text: bytes) -> tuple[str, Any]:
         if name in _KINDS or (name == _END and _are_counts(inner)):
             return name, inner
     raise Refused(
-        f'line {number} is none that `export` writes: {{"conversation": …}}, {{"message": …}},'
+        f'line {number} is not a line of an export: {{"conversation": …}}, {{"message": …}},'
         ' {"trace": …} or {"item": …}'
     )
 

@@ -14,7 +14,7 @@ from jazzmine.cli.output import Refused, error_text, say
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Kind
 from jazzmine.records.usage import TraceFilter
 
-# What is followed is looked for so often, in s.
+# The time between two looks for new records, in s.
 POLL = 1.0
 # By the letter of an age.
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -62,18 +62,18 @@ def confirm(question: str, yes: bool) -> None:
 JSONOption = Annotated[
     bool, typer.Option("--json", help="Print JSON, one object on a line, for other programs.")
 ]
-FullOption = Annotated[bool, typer.Option("--full", help="Cut no long text.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Show long texts in full.")]
 FollowOption = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")
+    bool, typer.Option("--follow", "-f", help="Show what is added, until Ctrl-C.")
 ]
 AfterOption = Annotated[
     str | None,
     typer.Option("--after", metavar="ID", help="Begin after this one: the next page."),
 ]
 LimitOption = Annotated[
-    int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many at the most.")
+    int, typer.Option("--limit", "-n", min=1, metavar="N", help="The largest number to show.")
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ConversationArgument = Annotated[
     str, typer.Argument(metavar="CONVERSATION", help="The id of a conversation.")
 ]
@@ -136,10 +136,11 @@ FILTER_OPTIONS: dict[str, Any] = {
     "started_until": UntilOption,
     "min_total_tokens": Annotated[
         int | None,
-        typer.Option("--min-tokens", metavar="N", help="That took so many tokens or more."),
+        typer.Option("--min-tokens", metavar="N", help="With so many tokens or more."),
     ],
     "min_latency_ms": Annotated[
-        int | None, typer.Option("--min-latency", metavar="MS", help="That took so long or longer.")
+        int | None,
+        typer.Option("--min-latency", metavar="MS", help="That took so many ms or more."),
     ],
     "has_errors": Annotated[
         bool | None, typer.Option("--errors/--no-errors", help="With errors, or without any.")

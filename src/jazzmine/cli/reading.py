@@ -116,7 +116,7 @@ def show(
     stores: Stores,
     conversation: ConversationArgument,
     last: Annotated[
-        int | None, typer.Option("--last", min=1, metavar="N", help="The newest N messages alone.")
+        int | None, typer.Option("--last", min=1, metavar="N", help="Only the newest N messages.")
     ] = None,
     traces: Annotated[
         bool, typer.Option("--traces", help="Below each answer, what its turn did and cost.")
@@ -207,7 +207,7 @@ def context_of(
     full: FullOption = False,
     as_json: JSONOption = False,
 ) -> None:
-    """Show what a model is given of a conversation: the newest messages that are not flagged.
+    """Show the context of a model: the newest messages of a conversation that are not flagged.
 
     No answer of a tool is shown without its call, nor a call without its answers. A token is
     estimated as four bytes, and a message costs four besides.

@@ -22,11 +22,11 @@ _NAMES = {"states": "working memories", "vectors": "vectors of items"}
 
 @command("rekey")
 def rekey(stores: Stores, as_json: JSONOption = False) -> None:
-    """Encrypt with the first key of JAZZMINE_ENCRYPTION what another key has encrypted.
+    """Encrypt values of other keys with the first key of JAZZMINE_ENCRYPTION.
 
-    It works beside live traffic, and may be interrupted and repeated. What is not encrypted at all
-    is encrypted if the store accepts it (`?encryption_accepts_plain=true` in its URL). Give all
-    programs the new key first, or they would not read what it encrypts.
+    It works beside live traffic, and may be interrupted and repeated. Plain values are encrypted,
+    too, if the store accepts them (`?encryption_accepts_plain=true` in its URL). Give all programs
+    the new key first, or they would not read what it encrypts.
 
     Example: `JAZZMINE_ENCRYPTION=k2:…,k1:… jazzmine rekey`
     """

@@ -96,7 +96,9 @@ def index(
     stores: Stores,
     language: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Find other forms of words, too; `none` for none."),
+        typer.Option(
+            metavar="NAME", help="The language whose word forms are found, too; or `none`."
+        ),
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="Remove the index.")] = False,
 ) -> None:

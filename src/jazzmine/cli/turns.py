@@ -1,4 +1,4 @@
-"""The commands that show what turns did, and what they took in all."""
+"""The commands that show turns, and sums of their usage."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from enum import Enum
 from typing import Annotated
 
 import typer
@@ -26,23 +25,12 @@ from jazzmine.cli.rendering import print_records, show_calls, trace_line
 from jazzmine.cli.stores import Stores
 from jazzmine.records.timeline import at_least, money, problems, unreported
 from jazzmine.records.traces import TurnTrace
-from jazzmine.records.usage import TraceFilter, UsageSummary
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.sync import MessageStore
 
-# What is followed are the turns that began so short a time ago, in ms, and those that took longer.
+# `--follow` reads the turns that began so short a time ago, in ms, and those that took longer.
 _RECENT = 600_000
 _AT_ONCE = 1_000
-
-
-class UsageBy(str, Enum):
-    """What usage is summed up by."""
-
-    AGENT = "agent"
-    USER = "user"
-    CONVERSATION = "conversation"
-    INTENT = "intent"
-    MODEL = "model"
-    DAY = "day"
 
 
 @command("traces")
@@ -169,10 +157,10 @@ def _tokens(tokens: int, group: UsageSummary) -> str:
 def usage(
     stores: Stores,
     where: TraceFilter,
-    by: Annotated[UsageBy, typer.Option("--by", help="What to sum up by.")] = UsageBy.AGENT,
+    by: Annotated[UsageKey, typer.Option("--by", help="The groups.")] = "agent",
     as_json: JSONOption = False,
 ) -> None:
-    """Sum up what turns took: tokens, costs, latencies, energy; most tokens first.
+    """Sum up the usage of turns: tokens, costs, latencies, energy; most tokens first.
 
     Days are those of UTC. `≥` precedes a sum that some calls of models did not report, or have
     no price for, and `–` for one that none reported. Copies that a fork made, and answers that were
@@ -184,12 +172,12 @@ def usage(
     Example: `jazzmine usage --by model --since 30d`
     """
     with stores.messages.open() as opened:
-        sums = opened.summarize_usage(where, by=by.value)
+        sums = opened.summarize_usage(where, by=by)
     if as_json:
         print_records(sums)
         return
     columns: dict[str, list[object]] = {}
-    if by is not UsageBy.MODEL:  # whose sums are those of calls
+    if by != "model":  # whose sums are those of calls
         columns["turns"] = [group.turns for group in sums]
         columns["failed"] = [group.failed_turns for group in sums]
     columns |= {
@@ -209,4 +197,4 @@ def usage(
         ]
     rows = zip((group.key for group in sums), *columns.values(), strict=True)
     with paged():
-        print_table([by.value, *columns], rows, numbers=columns)
+        print_table([by, *columns], rows, numbers=columns)

@@ -161,8 +161,8 @@ class MongoDBConfig(BackendConfig):
         name = unquote(cls._path(uri))
         if not name and uri.partition("://")[2]:
             raise InvalidAddressError(
-                "the URL names no database; write mongodb://HOST/DB, with special characters in the"
-                " user and password percent-encoded"
+                f"the URL names no database; write {scheme.lower()}://HOST/DB, with the options"
+                " after it, and special characters in the user and password percent-encoded"
             )
         return cls(uri=uri, db=name or "chatbot")
 

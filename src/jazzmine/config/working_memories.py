@@ -7,7 +7,7 @@ from typing import ClassVar
 from urllib.parse import urlsplit
 
 from jazzmine.config.base import BackendConfig
-from jazzmine.config.message_stores import PostgresConfig, SQLiteConfig
+from jazzmine.config.message_stores import MemoryMessagesConfig, PostgresConfig, SQLiteConfig
 from jazzmine.errors import InvalidAddressError
 
 __all__ = [
@@ -39,11 +39,8 @@ class MemoryOptions(BackendConfig):
 
 
 @dataclass(frozen=True)
-class MemoryStoreConfig(MemoryOptions):
-    """The configuration of a working memory in this process; times in s."""
-
-    storage: ClassVar[str] = "memory"
-    schemes: ClassVar[tuple[str, ...]] = ("memory",)
+class MemoryStoreConfig(MemoryOptions, MemoryMessagesConfig):
+    """The configuration of a working memory in this process; see its base classes."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What programs need that move, repair or look after whole stores (async API)."""
+"""Functions for programs that move, repair or check whole stores (async API)."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -13,24 +13,29 @@ from jazzmine.records.item_rows import Order
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import MessageOrder, MessageRole, SearchOrder
 from jazzmine.records.types import MAX_PARTS, plain_json
-from jazzmine.records.usage import USAGE_KEYS, UsageKey
 
 __all__ = [
+    "ITEM_ORDERS",
+    "MESSAGE_ORDERS",
+    "SEARCH_ORDERS",
+    "require_choice",
     "require_count",
     "require_id",
     "require_ids",
-    "require_message_order",
     "require_metadata",
     "require_namespace",
-    "require_order",
     "require_revision",
     "require_roles",
-    "require_search_order",
     "require_text",
     "require_texts",
     "require_time",
-    "require_usage_key",
 ]
+
+Choice = TypeVar("Choice", bound=str)
+
+ITEM_ORDERS: tuple[Order, ...] = get_args(Order)
+MESSAGE_ORDERS: tuple[MessageOrder, ...] = get_args(MessageOrder)
+SEARCH_ORDERS: tuple[SearchOrder, ...] = get_args(SearchOrder)
 
 _MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
 
@@ -139,15 +144,16 @@ def require_namespace(name: str, value: object, least: int = 1) -> tuple[str, ..
     return parts
 
 
-def require_order(value: object) -> Order:
-    """Check an order of a list of items, and return it.
+def require_choice(name: str, value: object, choices: tuple[Choice, ...]) -> Choice:
+    """Check a value that is one of a few texts, and return it.
 
     Raises:
-        ValueError: there is no such order.
+        ValueError: it is not one of them.
     """
-    if value == "key" or value == "updated":
-        return value
-    raise ValueError(f'order must be "key" or "updated", not {value!r}')
+    for choice in choices:
+        if value == choice:
+            return choice
+    raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
 
 
 def require_revision(value: object) -> int | AnyMessage | None:
@@ -201,37 +207,3 @@ def require_roles(value: Iterable[MessageRole | str] | None) -> tuple[str, ...]:
     if isinstance(value, str | MessageRole):
         raise TypeError("roles must be a list of roles, such as ['user'], not one role")
     return tuple({MessageRole(role).value: None for role in value or ()})
-
-
-def require_message_order(value: object) -> MessageOrder:
-    """Check an order of a conversation's messages, and return it.
-
-    Raises:
-        ValueError: there is no such order.
-    """
-    if value == "oldest" or value == "newest":
-        return value
-    raise ValueError(f'order must be "oldest" or "newest", not {value!r}')
-
-
-def require_search_order(value: object) -> SearchOrder:
-    """Check an order of found messages, and return it.
-
-    Raises:
-        ValueError: there is no such order.
-    """
-    if value == "relevance" or value == "newest":
-        return value
-    raise ValueError(f'order must be "relevance" or "newest", not {value!r}')
-
-
-def require_usage_key(value: object) -> UsageKey:
-    """Check a key of the groups of usage, and return it.
-
-    Raises:
-        ValueError: there is no such key.
-    """
-    for key in USAGE_KEYS:
-        if value == key:
-            return key
-    raise ValueError(f"by must be one of {', '.join(USAGE_KEYS)}, not {value!r}")

@@ -54,11 +54,14 @@ class DerivedState(ConversationState):
         """
         for suspended in reversed(self.suspended_flows):
             if flow_id in (None, suspended.flow.flow_id):
-                own = suspended.confirmation
-                if own is not None and not own.is_expired(turn):
+                flow, own = shallow_copy(suspended.flow), suspended.confirmation
+                if own is not None and own.is_expired(turn):
+                    # It does not wait for another question that is open.
+                    set_unvalidated(flow, status=FlowStatus.ACTIVE)
+                elif own is not None:
                     question = own
                 return {
-                    "active_flow": shallow_copy(suspended.flow),
+                    "active_flow": flow,
                     "pending_confirmation": question,
                     "suspended_flows": [f for f in self.suspended_flows if f is not suspended],
                 }

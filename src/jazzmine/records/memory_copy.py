@@ -74,7 +74,7 @@ def _flow_copy(flow: ActiveFlowState) -> ActiveFlowState:
     copied = shallow_copy(flow)
     slots = {name: shallow_copy(slot) for name, slot in flow.slots.items()}
     for slot in slots.values():
-        vars(slot)["value"] = copy_json(slot.value)
+        slot.__dict__["value"] = copy_json(slot.value)
     vars(copied).update(
         priority=flow.priority.copy(),
         tools_required=flow.tools_required.copy(),
@@ -95,9 +95,9 @@ def _suspended_copy(suspended: SuspendedFlow) -> SuspendedFlow:
 
 def _ended_flow_copy(flow: FlowRecord) -> FlowRecord:
     copied = shallow_copy(flow)
-    vars(copied).update(
-        slot_values=copy_json(flow.slot_values), tool_summaries=flow.tool_summaries.copy()
-    )
+    values = copied.__dict__
+    values["slot_values"] = copy_json(flow.slot_values)
+    values["tool_summaries"] = flow.tool_summaries.copy()
     return copied
 
 
@@ -119,12 +119,14 @@ def _turn_copy(turn: TurnCache) -> TurnCache:
 
 def _call_copy(call: ToolCallRecord) -> ToolCallRecord:
     copied = shallow_copy(call)
-    vars(copied).update(arguments=copy_json(call.arguments), result=copy_json(call.result))
+    values = copied.__dict__
+    values["arguments"] = copy_json(call.arguments)
+    values["result"] = copy_json(call.result)
     return copied
 
 
 def _entities_copy(entities: dict[str, WorkspaceEntity]) -> dict[str, WorkspaceEntity]:
     copied = {name: shallow_copy(entity) for name, entity in entities.items()}
     for entity in copied.values():
-        vars(entity)["attributes"] = entity.attributes.copy()
+        entity.__dict__["attributes"] = entity.attributes.copy()
     return copied

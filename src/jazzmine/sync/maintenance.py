@@ -1,4 +1,4 @@
-"""What programs need that move, repair or look after whole stores (sync API)."""
+"""Functions for programs that move, repair or check whole stores (sync API)."""
 
 from __future__ import annotations
 

@@ -10,11 +10,12 @@ from jazzmine._async.long_term_memory.searching import ItemSearch
 from jazzmine._async.message_store.deletion import step
 from jazzmine._async.operation import operation
 from jazzmine.records.arguments import (
+    ITEM_ORDERS,
+    require_choice,
     require_count,
     require_id,
     require_metadata,
     require_namespace,
-    require_order,
 )
 from jazzmine.records.base import snapshot
 from jazzmine.records.item_paths import (
@@ -253,7 +254,7 @@ class LongTermMemoryStore(ItemSearch):
             source_message_id=None
             if source_message_id is None
             else require_id("source_message_id", source_message_id),
-            order=require_order(order),
+            order=require_choice("order", order, ITEM_ORDERS),
             reads="items" if with_data else "values",
         )
         size = None if limit is None else require_count("limit", limit)

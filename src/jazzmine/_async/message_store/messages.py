@@ -11,10 +11,11 @@ from jazzmine._async.operation import operation
 from jazzmine.deadline import begin_call
 from jazzmine.errors import NotFoundError
 from jazzmine.records.arguments import (
+    MESSAGE_ORDERS,
+    require_choice,
     require_count,
     require_id,
     require_ids,
-    require_message_order,
     require_metadata,
 )
 from jazzmine.records.base import snapshot, snapshot_all
@@ -127,7 +128,7 @@ class MessageMethods(StoredRecords):
             NotFoundError: `after` is no message of this conversation.
         """
         owner = require_id("conversation_id", conversation_id)
-        if require_message_order(order) == "newest":
+        if require_choice("order", order, MESSAGE_ORDERS) == "newest":
             newest = NewestPage(owner, "all", MAX_INT if limit is None else limit, after)
             return await self._page(self._messages, self.backend.list_newest, newest)
         page = MessagePage("conversation_id", owner, limit, after)

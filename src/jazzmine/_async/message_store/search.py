@@ -14,10 +14,11 @@ from jazzmine._async.message_store.searching import (
 )
 from jazzmine._async.operation import operation
 from jazzmine.records.arguments import (
+    SEARCH_ORDERS,
+    require_choice,
     require_count,
     require_id,
     require_roles,
-    require_search_order,
     require_text,
     require_time,
 )
@@ -76,7 +77,7 @@ class SearchMethods(StoredRecords):
             ValueError: `after` is given, and the order is "relevance".
         """
         text, size = require_text("query", query), require_count("limit", limit)
-        by_time = require_search_order(order) == "newest"
+        by_time = require_choice("order", order, SEARCH_ORDERS) == "newest"
         last = None if after is None else require_id("after", after)
         if last is not None and not by_time:
             raise ValueError('after needs order="newest": a ranking has no pages')

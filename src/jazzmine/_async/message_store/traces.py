@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from jazzmine._async.message_store.records import KeepRows, StoredRecords
 from jazzmine._async.operation import operation
-from jazzmine.records.arguments import require_count, require_id, require_usage_key
+from jazzmine.records.arguments import require_choice, require_count, require_id
 from jazzmine.records.base import snapshot, snapshot_all
 from jazzmine.records.conversation_log import distinct
 from jazzmine.records.hook_arguments import TracePage, Turn
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
-from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.records.usage import USAGE_KEYS, TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["TraceMethods"]
 
@@ -122,4 +122,4 @@ class TraceMethods(StoredRecords):
         """
         wanted = snapshot(where, TraceFilter).record
         self._require_readable(wanted)
-        return await self.backend.summarize(wanted, require_usage_key(by))
+        return await self.backend.summarize(wanted, require_choice("by", by, USAGE_KEYS))

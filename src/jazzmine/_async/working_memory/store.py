@@ -206,7 +206,7 @@ class WorkingMemoryStore(TransitionMethods):
         restored = with_class(checked_copy(snapshot, WorkingMemory, "snapshot"), self.memory_type)
         if restored.conversation_id != conversation_id:
             raise ValueError(f"the snapshot is of conversation {restored.conversation_id!r}")
-        known = self._updates.known(conversation_id)
+        known = self._updates.known.get(conversation_id)
         read = await self._updates.load(conversation_id) if known is None else known
         restored.derive_statuses()
 

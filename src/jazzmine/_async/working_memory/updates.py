@@ -6,7 +6,6 @@ import logging
 import os
 import platform
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -25,6 +24,7 @@ from jazzmine._async.working_memory.backend import (
     Written,
     new_mark,
 )
+from jazzmine._async.working_memory.known_states import KnownStates
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.config import MemoryOptions
@@ -42,9 +42,6 @@ from jazzmine.records.working_memory import WorkingMemory
 __all__ = ["Block", "Change", "Decide", "Updates"]
 
 logger: logging.Logger = logging.getLogger(__name__)
-
-# Of how many conversations the state is remembered.
-_STATES_KEPT = 1_000
 
 # The first and the longest pause, in s, while another call holds the lock.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
@@ -113,7 +110,7 @@ class Updates:
         self._form = form
         # The deadline of a call stands for the call.
         self._calls: KeyedLocks[Deadline | Block] = KeyedLocks()
-        self._known: dict[str, Stored] = {}
+        self.known: KnownStates = KnownStates()
         self._background_tasks = BackgroundTasks()
 
     async def close(self) -> None:
@@ -135,10 +132,6 @@ class Updates:
         deadline = call_deadline(self._config.timeout)
         stored = await self._backend.load(conversation_id, deadline, renew=renew)
         return self._remembered(conversation_id, stored)
-
-    def known(self, conversation_id: str) -> Stored | None:
-        """Return what was stored when it was read or written last, if that is remembered."""
-        return self._known.get(conversation_id)
 
     async def change(
         self,
@@ -179,7 +172,7 @@ class Updates:
             if not self._calls.try_acquire(conversation_id, deadline):
                 await self._wait_for_others(conversation_id, deadline, deadline)
             if stored is None and parse:
-                stored = self._known.get(conversation_id)
+                stored = self.known.get(conversation_id)
             while True:
                 if stored is None:
                     stored = await self._backend.load(conversation_id, deadline)
@@ -204,7 +197,8 @@ class Updates:
                     outcome = await self._when_free(conversation_id, outcome, request, free_by)
                 if isinstance(outcome, Written):
                     mark = "" if save.data is None else save.mark
-                    self._remember(conversation_id, Stored(mark, change.memory, save.user_id))
+                    new = Stored(mark, change.memory, save.user_id)
+                    self.known.keep(conversation_id, new, save.data)
                     if conflicts > 1:
                         # Other processes wait, too: one that writes again at once, with the state
                         # that it has, would keep them waiting.
@@ -282,7 +276,7 @@ class Updates:
         save = self._new_save(block.conversation_id, block.stored, Change(memory), token)
         outcome = await self._backend.write(save, lambda _: None, Deadline(self._config.timeout))
         if not isinstance(outcome, Written):
-            self._known.pop(block.conversation_id, None)
+            self.known.forget(block.conversation_id)
             if isinstance(outcome, Locked):
                 reason = f"its lock expired, and {outcome.holder} holds it now"
             elif outcome.mark:
@@ -294,7 +288,8 @@ class Updates:
                 f" {reason}; nothing was written"
             )
         block.lock = None
-        self._remember(block.conversation_id, Stored(save.mark, memory, save.user_id))
+        new = Stored(save.mark, memory, save.user_id)
+        self.known.keep(block.conversation_id, new, save.data)
         self._calls.release(block.conversation_id, block)
 
     async def abandon_block(self, block: Block, error: BaseException | None = None) -> None:
@@ -372,17 +367,6 @@ class Updates:
             f" {self._longest_wait:g} s: {who} has held it for {held_for:.1f} s{advice}"
         )
 
-    def _remember(self, conversation_id: str, stored: Stored) -> Stored:
-        """Keep what is stored for the next call, and forget the oldest if there is a lot."""
-        known = self._known
-        known.pop(conversation_id, None)
-        if stored.mark:
-            known[conversation_id] = stored
-            if len(known) > _STATES_KEPT:
-                with suppress(RuntimeError):  # another thread has just changed it
-                    known.pop(next(iter(known)), None)
-        return stored
-
     def _remembered(self, conversation_id: str, stored: Stored, parse: bool = True) -> Stored:
         """Return what is stored with its working memory, and keep it for the next call.
 
@@ -390,12 +374,11 @@ class Updates:
         """
         if not parse:
             return stored
-        known = self._known.get(conversation_id)
+        known = self.known.get(conversation_id)
         if known is not None and known.mark == stored.mark:
             return known
-        if stored.mark:
-            stored = stored._replace(data=self._parsed(conversation_id, stored))
-        return self._remember(conversation_id, stored)
+        memory = self._parsed(conversation_id, stored) if stored.mark else None
+        return self.known.keep(conversation_id, stored._replace(data=memory), stored.data)
 
     def _parsed(self, conversation_id: str, stored: Stored) -> WorkingMemory | None:
         data, reason = stored.data, "there is no state"

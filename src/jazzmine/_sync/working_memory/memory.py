@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from jazzmine._sync.working_memory.backend import (
@@ -66,7 +66,8 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
 
 def in_memory_store(config: MemoryStoreConfig) -> InMemoryWorkingMemoryStore:
     """Return the store of a configuration."""
-    return InMemoryWorkingMemoryStore(**vars(config))
+    names = (option.name for option in fields(MemoryOptions))
+    return InMemoryWorkingMemoryStore(**{name: getattr(config, name) for name in names})
 
 
 @dataclass(eq=False)

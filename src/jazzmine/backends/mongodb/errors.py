@@ -82,7 +82,7 @@ def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception
     if isinstance(error, DocumentTooLarge) or codes & _TOO_LARGE:
         return RecordTooLargeError("the record is larger than 16 MiB as a MongoDB document")
     if is_duplicate(error):
-        return IntegrityError(f"another record has {_taken(error)} already; nothing was written")
+        return IntegrityError(f"{_taken(error)}; nothing was written")
     if isinstance(error, ServerSelectionTimeoutError) or (
         not reached and (error.timeout or _is_transient(error))
     ):
@@ -120,12 +120,19 @@ def _unreachable(error: PyMongoError, servers: str) -> ServerNotFoundError:
 
 
 def _taken(error: PyMongoError) -> str:
+    """Return what has the unique value of a record that was not stored."""
     details: Any = getattr(error, "details", None) or {}
     failed = [details, *details.get("writeErrors", ())]
     fields = {
         name: value for failure in failed for name, value in failure.get("keyValue", {}).items()
     }
-    return ", ".join(f"the {name} {value!r}" for name, value in fields.items()) or "this id"
+    text = str(error)
+    if list(fields) == ["id"] and ".messages " in text:
+        return f"message {fields['id']!r} is stored in another conversation"
+    if list(fields) == ["id"] and ".turn_traces " in text:
+        return f"the trace {fields['id']!r} belongs to another message"
+    taken = ", ".join(f"the {name} {value!r}" for name, value in fields.items()) or "this id"
+    return f"another record has {taken} already"
 
 
 def _codes(error: BaseException | None) -> set[int]:

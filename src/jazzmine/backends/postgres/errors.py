@@ -110,7 +110,7 @@ def translated(error: Exception, address: Address) -> JazzmineError:
             f"PostgreSQL at {address.name}: {_text_of(error, address)}; a connection pooler that"
             " does not know prepared statements shares its connections: set 'prepare' to False"
             " (in a URL: ?prepare=false; in the kwargs of a pool of your own:"
-            " prepare_threshold=None), or use PgBouncer 1.21 or newer with"
+            " prepare_threshold=None), or use PgBouncer 1.22 or newer with"
             " max_prepared_statements above 0"
         )
     if is_of_event_loop(error):

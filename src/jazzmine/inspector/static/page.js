@@ -1,6 +1,6 @@
 // Keys: "/" goes to the first field, or to the search where a page has none, "j" and "k" to the next and
-// the previous message or row, "n" and "p" to the next and the previous page. A button copies what stands
-// in monospace. Times are shown in the zone of the browser;
+// the previous message or row, "n" and "p" to the next and the previous page. A button copies a block in
+// monospace. Times are shown in the zone of the browser;
 // a time that is of another day there says which.
 (() => {
   const items = () => [...document.querySelectorAll(".message, .rows a, .turns tbody a")];
