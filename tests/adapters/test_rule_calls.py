@@ -131,6 +131,15 @@ async def _beside_one_that_asks(agent: Any) -> None:
     await recorded.ainvoke(Command(resume="yes"), settings())
 
 
+async def _of_a_thread_that_had_no_conversation(agent: Any) -> None:
+    from tests.adapters.langgraph_agent import agent as made
+    from tests.adapters.langgraph_agent import question
+
+    graph = made(agent.saver)
+    await graph.ainvoke(question("Rain?"), {"configurable": {"thread_id": "t1"}})
+    await agent.run("And now?")
+
+
 async def _answered_by_the_client(agent: Any) -> None:
     from langchain_core.messages import ToolMessage
 
@@ -179,6 +188,7 @@ STORIES: dict[str, tuple[str, Callable[[Any], Awaitable[None]], list[list[str]]]
     "not saved": ("openai_agents", _made_by_a_run_that_could_not_save, [[], ["weather"], []]),
     "by a node": ("langgraph", _made_by_a_node, [["weather"]]),
     "beside one that asks": ("langgraph", _beside_one_that_asks, [["weather"], ["book"]]),
+    "begun later": ("langgraph", _of_a_thread_that_had_no_conversation, [["weather"]]),
     "by the client": ("langgraph", _answered_by_the_client, [[], ["weather"]]),
     "interrupted": ("strands", _interrupted, [[], ["weather"]]),
 }

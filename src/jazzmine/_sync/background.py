@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 
 from jazzmine._compat.concurrency import (
@@ -19,32 +18,7 @@ from jazzmine._compat.concurrency import (
 )
 from jazzmine.deadline import Deadline
 
-__all__ = ["BackgroundTask", "BackgroundTasks", "Periodic"]
-
-
-class BackgroundTask:
-    """Runs work in the background, one run at a time.
-
-    Args:
-        work: the work; it raises nothing.
-    """
-
-    def __init__(self, work: Work[None]) -> None:
-        self._work = work
-        self._mutex = threading.Lock()
-        self._task: Task | None = None
-
-    def start(self) -> None:
-        """Start a run, unless one is in progress."""
-        with self._mutex:
-            if self._task is None or self._task.is_done:
-                self._task = Task(self._work)
-
-    def close(self, timeout: float) -> None:
-        """Wait up to `timeout` s for the current run, then cancel it."""
-        if self._task is not None:
-            self._task.wait(timeout)
-            self._task.cancel()
+__all__ = ["BackgroundTasks", "Periodic"]
 
 
 class BackgroundTasks:

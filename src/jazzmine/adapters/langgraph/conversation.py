@@ -65,9 +65,11 @@ class Projection:
                 first += len(part)
 
             async def note(new: Sequence[Message]) -> None:
-                for message in new:
+                given = {id(contents[message.id]): contents[message.id] for message in new}
+                earlier = [content for content in state if id(content) not in given]
+                for content in given.values():
                     if run is not None:
-                        await _note_answer(run, contents[message.id], state)
+                        await _note_answer(run, content, earlier)
 
             if said:
                 await self._store(thread, user_id, said, run, note)
@@ -129,16 +131,18 @@ class Projection:
                 self._known.popitem(last=False)
 
 
-async def _note_answer(run: RunRecorder, answer: Any, state: Sequence[Any]) -> None:
-    """Note what a model is given for a call, which an earlier run may have asked for."""
+async def _note_answer(run: RunRecorder, answer: Any, earlier: Sequence[Any]) -> None:
+    """Note what a model is given for a call, which is in an earlier message if not of this run."""
     call_id = getattr(answer, "tool_call_id", None)
     if not call_id:
         return
     # A node may have called the tool itself, or a person has answered in place of a tool.
-    if not run.has_call(call_id) and not await run.is_recorded_before(call_id):
-        for call in (call for said in state for call in getattr(said, "tool_calls", None) or ()):
-            if call["id"] == call_id:
-                run.ask_tool_call(call_id, call["name"], call["args"])
+    if not run.has_call(call_id):
+        calls = (call for said in earlier for call in getattr(said, "tool_calls", None) or ())
+        call = next((call for call in calls if call["id"] == call_id), None)
+        if call is None or await run.is_recorded_before(call_id):
+            return
+        run.ask_tool_call(call_id, call["name"], call["args"])
     failed = getattr(answer, "status", "") == "error"
     run.answer_tool_call(call_id, answer.content, is_error=failed)
 
