@@ -202,9 +202,9 @@ async def test_a_session_of_adk_that_was_moved_is_listed_as_it_is_read() -> None
 
 
 async def test_a_scope_of_pydantic_ai_is_the_user_also_after_a_move() -> None:
-    from pydantic_ai.conversation import Conversation
-
     with opened("pydantic_ai") as agent:
+        from pydantic_ai.conversation import Conversation
+
         conversations = cast(Any, agent).conversations
         await conversations.save(Conversation(conversation_id="c1"), scope="guest")
         agent.store.move_user("guest", "ana")
