@@ -94,8 +94,10 @@ async def say(request: Request) -> Response:
 
 
 async def history(request: Request) -> Response:
-    """GET: the conversation, a page at a time."""
-    messages = await request.state.store.get_messages_by_conversation_id(
+    """GET: the user's conversation, a page at a time."""
+    user_id = chat_rules.reader(request.query_params.get("user_id"))
+    own = request.state.store.scoped(user_id=user_id)
+    messages = await own.get_messages_by_conversation_id(
         request.path_params["cid"], limit=100, after=request.query_params.get("after")
     )
     return JSONResponse([message.model_dump(mode="json") for message in messages])

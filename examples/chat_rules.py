@@ -95,6 +95,17 @@ def require_user(conversation: Conversation, said: Said) -> None:
         raise ForbiddenError(f"conversation {conversation.id!r} belongs to another user")
 
 
+def reader(user_id: str | None) -> str:
+    """Return who reads a conversation: here the query says it, elsewhere the sign-in.
+
+    Raises:
+        RequestError: nobody is named.
+    """
+    if not user_id:
+        raise RequestError("expected user_id in the query")
+    return user_id
+
+
 def understand(said: Said, context: Sequence[Message], memory: WorkingMemory) -> TurnCache:
     """Return the user's intent; "it" is the tea that was mentioned last."""
     words = said.text.lower()

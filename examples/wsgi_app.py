@@ -16,7 +16,7 @@ import logging
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 import chat_rules
 from sync_turn import turn
@@ -47,8 +47,9 @@ def respond(method: str, path: str, query: str, body: bytes) -> Any:
     if method == "POST":
         reply = turn(store, memory, chat_rules.Said.read(found[1], body))
         return {"reply": reply.original_content}
-    after = parse_qs(query).get("after", [None])[0]
-    messages = store.get_messages_by_conversation_id(found[1], limit=100, after=after)
+    options = dict(parse_qsl(query))
+    own = store.scoped(user_id=chat_rules.reader(options.get("user_id")))
+    messages = own.get_messages_by_conversation_id(found[1], limit=100, after=options.get("after"))
     return [message.model_dump(mode="json") for message in messages]
 
 

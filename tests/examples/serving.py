@@ -47,6 +47,16 @@ class Served:
         """Send one message, and return what the shop replied."""
         return str(self.say(conversation, text).raise_for_status().json()["reply"])
 
+    def history(self, conversation: str, user: str) -> list[Any]:
+        """Return the messages of a conversation that a user may read."""
+        response = httpx.get(
+            f"{self.url}/conversations/{quote(conversation)}/messages",
+            params={"user_id": user},
+            timeout=60,
+            verify=_NO_CERTIFICATES,
+        )
+        return list(response.raise_for_status().json())
+
     def health(self) -> bytes:
         """Return the reply of the health check."""
         response = httpx.get(f"{self.url}/health", timeout=10, verify=_NO_CERTIFICATES)

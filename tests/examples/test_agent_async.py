@@ -55,10 +55,12 @@ def test_a_tea_that_the_shop_has_not_got_is_an_error_of_the_trace(chat: Served, 
     assert trace.errors == ["no lapsang in the catalogue"]
 
 
-def test_a_conversation_of_another_user_is_refused(chat: Served, url: str) -> None:
+def test_a_conversation_of_another_user_is_refused_and_empty(chat: Served, url: str) -> None:
     chat.reply("private", "Hello")
 
     assert chat.say("private", "Hello", user="eve").status_code == 403
+    assert chat.history("private", "eve") == []
+    assert len(chat.history("private", "ada")) == 2
     assert_whole(url, ["private"], 1)
 
 

@@ -63,3 +63,11 @@ def test_ten_requests_at_once_on_one_conversation_come_one_after_another(
     assert {message.original_content for message in messages[::2]} == {
         text for _, _, [text] in said
     }
+
+
+def test_a_conversation_of_another_user_is_refused_and_empty(chat: Served) -> None:
+    chat.reply("private", "Hello")
+
+    assert chat.say("private", "Hello", user="eve").status_code == 403
+    assert chat.history("private", "eve") == []
+    assert len(chat.history("private", "ada")) == 2

@@ -33,6 +33,10 @@ class ChatTests(SimpleTestCase):
         body = {"user_id": "ada", "text": text, **more}
         return self.client.post("/conversations/c1/messages", body, "application/json")
 
+    def read(self, user: str, **options: str) -> Any:
+        """Read the conversation as a user."""
+        return self.client.get("/conversations/c1/messages", {"user_id": user, **options})
+
     def test_it_is_the_tea_that_was_mentioned(self) -> None:
         """Two turns, the second of which needs the first."""
         self.say("How much is assam?")
@@ -44,7 +48,7 @@ class ChatTests(SimpleTestCase):
     def test_a_page_follows_another(self) -> None:
         """Paging through a conversation."""
         self.say("Hello", id="m1")
-        rest = self.client.get("/conversations/c1/messages", {"after": "c1/m1"}).json()
+        rest = self.read("ada", after="c1/m1").json()
         self.assertEqual([each["id"] for each in rest], ["c1/m1/reply"])
 
     def test_odd_requests_are_refused(self) -> None:
@@ -52,8 +56,9 @@ class ChatTests(SimpleTestCase):
         self.say("Hello")
         self.assertEqual(self.say("").status_code, 422)
         self.assertEqual(self.say("Hello", user_id="eve").status_code, 403)
-        unknown = self.client.get("/conversations/c1/messages", {"after": "nobody"})
-        self.assertEqual(unknown.status_code, 404)
+        self.assertEqual(self.read("ada", after="nobody").status_code, 404)
+        self.assertEqual(self.read("").status_code, 422)
+        self.assertEqual(self.read("eve").json(), [])
 
     def test_a_conversation_is_exported_line_by_line(self) -> None:
         """The conversation first, then its messages."""

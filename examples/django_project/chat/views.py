@@ -13,15 +13,14 @@ from jazzmine import IntegrityError, LockTimeoutError, NotFoundError, StoreUnava
 
 @require_http_methods(["GET", "POST"])
 def messages(request: HttpRequest, cid: str) -> JsonResponse:
-    """POST: one turn. GET: the conversation, a page at a time."""
+    """POST: one turn. GET: the user's conversation, a page at a time."""
     try:
         if request.method == "POST":
             said = chat_rules.Said.read(cid, request.body)
             reply = turn(message_store(), working_memory(), said)
             return JsonResponse({"reply": reply.original_content})
-        page = message_store().get_messages_by_conversation_id(
-            cid, limit=100, after=request.GET.get("after")
-        )
+        own = message_store().scoped(user_id=chat_rules.reader(request.GET.get("user_id")))
+        page = own.get_messages_by_conversation_id(cid, limit=100, after=request.GET.get("after"))
         return JsonResponse([each.model_dump(mode="json") for each in page], safe=False)
     except chat_rules.RequestError as error:
         return JsonResponse({"error": str(error)}, status=error.status)
