@@ -13,7 +13,10 @@ from tests.servers.proxy import Proxy
 
 Config = dict[str, object]
 
-_BRIEF_TRANSACTIONS = "--transaction-lifetime=2"
+# An option of the stand-in for MongoDB. Until it ends the transaction of a killed process, or one
+# whose abort does not reach it through a silent network, it keeps others from its documents. It
+# would also end a transaction that is slow on a busy machine.
+BRIEF_TRANSACTIONS = "--transaction-lifetime=2"
 
 
 @dataclass
@@ -31,7 +34,7 @@ def is_memory(name: str) -> bool:
 
 
 @contextmanager
-def config_of(name: str, folder: Path) -> Iterator[Config]:
+def config_of(name: str, folder: Path, *mongodb_options: str) -> Iterator[Config]:
     """The configuration of an empty store, by a name such as "sqlite" or "postgres_memory"."""
     place = name.partition("_")[0]
     if place == "json":
@@ -42,8 +45,7 @@ def config_of(name: str, folder: Path) -> Iterator[Config]:
         with postgres.empty_schema() as schema:
             yield {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
     elif place == "mongodb":
-        # Until the server ends the transaction of a killed process, it keeps others waiting.
-        with mongodb.database(mongodb.url(_BRIEF_TRANSACTIONS)) as config:
+        with mongodb.database(mongodb.url(*mongodb_options)) as config:
             yield config
     elif place == "redis":
         with redis.database() as url:
@@ -76,9 +78,7 @@ def _behind(proxy: Proxy) -> str:
 
 @contextmanager
 def _mongodb() -> Iterator[Network]:
-    # The abort of a transaction does not reach the server through a silent network, and until the
-    # server aborts it, it keeps others from writing to its documents.
-    with mongodb.database(mongodb.url(_BRIEF_TRANSACTIONS)) as config:
+    with mongodb.database(mongodb.url(BRIEF_TRANSACTIONS)) as config:
         port = urlsplit(str(config["uri"])).port
         assert port is not None
         with Proxy(port) as proxy:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from jazzmine.sync import MessageStore, WorkingMemory, WorkingMemoryStore
-from tests.faults.networks import Config, config_of
+from tests.faults.networks import BRIEF_TRANSACTIONS, Config, config_of
 from tests.faults.sizes import report, size
 from tests.servers.programs import Program
 
@@ -32,7 +32,10 @@ Stores = tuple[Config, Config]  # of messages, and of working memory
 def at(name: str, folder: Path) -> Iterator[Stores]:
     """The configurations of two empty stores."""
     messages, _, memory = name.partition(" and ")
-    with config_of(messages, folder) as first, config_of(memory or messages, folder) as second:
+    with (
+        config_of(messages, folder, BRIEF_TRANSACTIONS) as first,
+        config_of(memory or messages, folder) as second,
+    ):
         yield first, second if memory else first
 
 
