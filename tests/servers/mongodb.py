@@ -18,10 +18,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pymongo
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
 from tests.servers.process import ServerProcess, free_port
+
+_SECONDS_TO_DROP = 10
 
 
 class Server(ServerProcess):
@@ -61,11 +64,15 @@ class Server(ServerProcess):
         self._end(signal.SIGTERM)
 
 
+_shared: list[Server] = []
+
+
 @cache
 def running(*options: str) -> Server:
     """Return the server with these options that all tests share; they must not leave it changed."""
     server = Server(*options).__enter__()
     atexit.register(server.__exit__, None, None, None)
+    _shared.append(server)
     return server
 
 
@@ -94,6 +101,22 @@ def database(uri: str | None = None) -> Iterator[dict[str, object]]:
     try:
         yield {"storage": "mongodb", "uri": uri, "db": name}
     finally:
+        _drop(uri, name)
+
+
+def _drop(uri: str, name: str) -> None:
+    """Drop a database.
+
+    SecantusDB may wait for ever for a transaction of a client that is gone: it is started anew.
+    """
+    try:
+        with pymongo.timeout(_SECONDS_TO_DROP):
+            client(uri).drop_database(name)
+    except PyMongoError:
+        for server in _shared:
+            if server.url == uri:
+                server.kill()
+                server.start()
         client(uri).drop_database(name)
 
 
