@@ -26,7 +26,7 @@ from jazzmine.adapters._versions import supported
 from jazzmine.records import messages as records
 from jazzmine.records.messages import MessageRole
 
-with supported("agent-framework-core", "1.20.0", "2.0"):
+with supported("agent-framework-core", "1.21.0", "2.0"):
     from agent_framework import (
         DEFAULT_TOOL_APPROVAL_SOURCE_ID,
         Content,
