@@ -10,8 +10,8 @@ import pytest
 
 from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._sync.working_memory.backend import Again, Locked, Save, Stored, Written, new_mark
+from jazzmine._sync.working_memory.changes import Block, Change
 from jazzmine._sync.working_memory.memory import MemoryBackend
-from jazzmine._sync.working_memory.updates import Block, Change
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockLostError, LockTimeoutError, NotAppliedError

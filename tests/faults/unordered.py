@@ -6,8 +6,8 @@ import time
 
 from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._sync.working_memory.backend import Again, Locked, Save, Stored, Written
+from jazzmine._sync.working_memory.changes import Block
 from jazzmine._sync.working_memory.memory import MemoryBackend
-from jazzmine._sync.working_memory.updates import Block
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
 from jazzmine.sync.working_memory import WorkingMemoryStore

@@ -12,8 +12,8 @@ from functools import partial
 from jazzmine._async.background import Periodic
 from jazzmine._async.operation import operation
 from jazzmine._async.working_memory.backend import Stored
+from jazzmine._async.working_memory.changes import Block, Change, Decide
 from jazzmine._async.working_memory.transitions import TransitionMethods, found
-from jazzmine._async.working_memory.updates import Block, Change, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.errors import (

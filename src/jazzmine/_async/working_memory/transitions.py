@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from jazzmine._async.operation import operation
 from jazzmine._async.store import Store
 from jazzmine._async.working_memory.backend import Stored, WorkingMemoryBackend
-from jazzmine._async.working_memory.updates import Change, Updates
+from jazzmine._async.working_memory.changes import Change
+from jazzmine._async.working_memory.updates import Updates
 from jazzmine.config import MemoryOptions
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import NotAppliedError, NotFoundError

@@ -6,10 +6,8 @@ import logging
 import os
 import platform
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import NamedTuple, TypeAlias
 
 from pydantic import ValidationError
 
@@ -24,6 +22,7 @@ from jazzmine._async.working_memory.backend import (
     Written,
     new_mark,
 )
+from jazzmine._async.working_memory.changes import Block, Change, Decide
 from jazzmine._async.working_memory.known_states import KnownStates
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_sleep as sleep
@@ -39,7 +38,7 @@ from jazzmine.errors import (
 from jazzmine.records.memory_base import set_unvalidated
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["Block", "Change", "Decide", "Updates"]
+__all__ = ["Updates"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -48,35 +47,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 
 # How long a call that several others have preceded lets them go first before the next one, in s.
 _COURTESY = 0.001
-
-
-class Change(NamedTuple):
-    """What a call makes of a conversation's state: another one, or None to delete it."""
-
-    memory: WorkingMemory | None
-
-
-# What a call makes of what is stored, whose `data` is a working memory that it must not change, or
-# None. It returns None where there is nothing to change, or raises; it may be called several times.
-Decide: TypeAlias = "Callable[[Stored], Change | None]"
-
-
-@dataclass(eq=False)
-class Block:
-    """A `locked` block.
-
-    Attributes:
-        free_by: until when it waits for other calls.
-        lock: what it asks the back end for; None before and after.
-        stored: what was stored when the lock was taken.
-        began: when, on the monotonic clock.
-    """
-
-    conversation_id: str
-    free_by: Deadline
-    lock: Lock | None = None
-    stored: Stored = field(default_factory=Stored)
-    began: float = field(default_factory=monotonic)
 
 
 class Updates:
