@@ -12,8 +12,8 @@ from functools import partial
 from jazzmine._sync.background import Periodic
 from jazzmine._sync.operation import operation
 from jazzmine._sync.working_memory.backend import Stored
-from jazzmine._sync.working_memory.transitions import TransitionMethods, found
 from jazzmine._sync.working_memory.changes import Block, Change, Decide
+from jazzmine._sync.working_memory.transitions import TransitionMethods, found
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.errors import (
