@@ -11,9 +11,9 @@ from jazzmine._async.message_store.rekeying import iter_record_keys
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.working_memory.rekeying import iter_state_keys
 from jazzmine._async.working_memory.store import WorkingMemoryStore
-from jazzmine.encryption.codecs import NO_SEARCH
-from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.keyring import Keyring
+from jazzmine.encryption.records import NO_SEARCH
+from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.item_paths import path_of

@@ -33,7 +33,7 @@ from jazzmine.backends.postgres.rows import (
 from jazzmine.backends.postgres.schema import MESSAGE_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.encryption.codecs import record_codec
+from jazzmine.encryption.records import record_codec
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal

@@ -21,7 +21,7 @@ from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.config import SQLiteConfig
-from jazzmine.encryption.codecs import record_codec
+from jazzmine.encryption.records import record_codec
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked_id
 from jazzmine.records.hook_arguments import (
