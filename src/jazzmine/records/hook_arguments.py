@@ -30,11 +30,11 @@ MessageOwner: TypeAlias = Literal["conversation_id", "user_id"]
 
 
 class Turn(NamedTuple):
-    """Records to store, at least one; no two messages have one id."""
+    """Records to store, at least one; no id, and no trace's message, is there twice."""
 
-    conversation: Snapshot[Conversation] | None = None
+    conversations: Sequence[Snapshot[Conversation]] = ()
     messages: Sequence[Snapshot[Message]] = ()
-    trace: Snapshot[TurnTrace] | None = None
+    traces: Sequence[Snapshot[TurnTrace]] = ()
 
 
 class Append(NamedTuple):

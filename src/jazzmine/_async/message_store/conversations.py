@@ -23,12 +23,12 @@ class ConversationMethods(StoredRecords):
     @operation()
     async def store_conversation(self, conversation: Conversation) -> None:
         """Store a conversation, in place of the one with the same id if there is one."""
-        await self._put(Turn(snapshot(conversation, Conversation)))
+        await self._put(Turn([snapshot(conversation, Conversation)]))
 
     @operation()
     async def update_conversation(self, conversation: Conversation) -> None:
         """Do the same as `store_conversation`."""
-        await self._put(Turn(snapshot(conversation, Conversation)))
+        await self._put(Turn([snapshot(conversation, Conversation)]))
 
     @operation()
     async def get_or_create_conversation(self, conversation: Conversation) -> Conversation:

@@ -64,16 +64,15 @@ class ScopedMessageStore(OwnedRecords):
 
     async def _put(self, turn: Turn) -> None:
         """Store some records, if they are for conversations of the user."""
-        conversation, messages, trace = turn
-        created = None if conversation is None else conversation.record
-        if created is not None:
-            await self._require_free(created)
-        records = [message.record for message in messages]
-        of_turn = None if trace is None else trace.record
-        await self._require_within(records, of_turn, None if created is None else created.id)
+        created = [conversation.record for conversation in turn.conversations]
+        for conversation in created:
+            await self._require_free(conversation)
+        ids = [conversation.id for conversation in created]
+        messages = [message.record for message in turn.messages]
+        await self._require_within(messages, [trace.record for trace in turn.traces], ids)
         await self._store._put(turn)
-        if created is not None:
-            self._remember(created.id)
+        for conversation_id in ids:
+            self._remember(conversation_id)
 
     @composed
     async def get_or_create_conversation(self, conversation: Conversation) -> Conversation:

@@ -33,9 +33,8 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -99,23 +98,6 @@ class SQLiteBackend(SQLiteSearch):
     async def store(self, turn: Turn) -> None:
         """Store some records in one transaction."""
         await self.client.write(partial(writes.put, turn=turn))
-
-    async def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        """Store many records in one transaction."""
-
-        def put(connection: sqlite3.Connection) -> None:
-            for conversation in conversations:
-                writes.put_conversation(connection, conversation)
-            writes.put_messages(connection, messages)
-            for trace in traces:
-                writes.put_trace(connection, trace)
-
-        await self.client.write(put)
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         """Set a message's flag."""

@@ -28,7 +28,7 @@ class TraceMethods(StoredRecords):
             IntegrityError: its message is not stored, its id belongs to another message, or it
                 names another conversation than its message.
         """
-        await self._put(Turn(trace=snapshot(trace, TurnTrace)))
+        await self._put(Turn(traces=[snapshot(trace, TurnTrace)]))
 
     @operation("traces")
     async def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
@@ -85,11 +85,13 @@ class TraceMethods(StoredRecords):
         Raises:
             IntegrityError: as in `store_messages` and `store_turn_trace`.
         """
-        given = None if conversation is None else snapshot(conversation, Conversation)
-        snapshots = distinct(snapshot_all(messages, Message))
-        of_turn = None if trace is None else snapshot(trace, TurnTrace)
-        if given is not None or snapshots or of_turn is not None:
-            await self._put(Turn(given, snapshots, of_turn))
+        turn = Turn(
+            [] if conversation is None else [snapshot(conversation, Conversation)],
+            distinct(snapshot_all(messages, Message)),
+            [] if trace is None else [snapshot(trace, TurnTrace)],
+        )
+        if any(turn):
+            await self._put(turn)
 
     @operation("traces")
     async def find_turn_traces(

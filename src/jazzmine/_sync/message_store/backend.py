@@ -19,9 +19,8 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.index import SearchState
 from jazzmine.search.query import Clause, FoundPage, SearchScope
@@ -55,7 +54,7 @@ class MessageBackend(Backend):
 
     @abstractmethod
     def store(self, turn: Turn) -> None:
-        """Store the conversation, the messages and the trace, in this order, all or nothing.
+        """Store the conversations, the messages and the traces, in this order, all or nothing.
 
         A record takes the place of the one with its id, and a trace also that of another trace of
         its message.
@@ -64,18 +63,6 @@ class MessageBackend(Backend):
             IntegrityError: a message's conversation or a trace's message is not stored, a message
                 with the id is in another conversation, the trace's id belongs to another message,
                 or the trace names another conversation than its message.
-        """
-
-    @abstractmethod
-    def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        """Store records of each kind, in this order; no id, and no trace's message, is there twice.
-
-        Not all or nothing unless a back end says so, but safe to repeat.
         """
 
     @abstractmethod

@@ -23,12 +23,12 @@ class ConversationMethods(StoredRecords):
     @operation()
     def store_conversation(self, conversation: Conversation) -> None:
         """Store a conversation, in place of the one with the same id if there is one."""
-        self._put(Turn(snapshot(conversation, Conversation)))
+        self._put(Turn([snapshot(conversation, Conversation)]))
 
     @operation()
     def update_conversation(self, conversation: Conversation) -> None:
         """Do the same as `store_conversation`."""
-        self._put(Turn(snapshot(conversation, Conversation)))
+        self._put(Turn([snapshot(conversation, Conversation)]))
 
     @operation()
     def get_or_create_conversation(self, conversation: Conversation) -> Conversation:

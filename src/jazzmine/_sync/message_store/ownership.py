@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import wraps
 from inspect import unwrap
@@ -76,25 +76,23 @@ class OwnedRecords(ConversationView[MessageStore], MessageStore):
             raise NotFoundError(f"after={after!r} is no record of this listing")
 
     def _require_within(
-        self, messages: Sequence[Message], trace: TurnTrace | None, new: str | None
+        self, messages: Sequence[Message], traces: Sequence[TurnTrace], new: Collection[str]
     ) -> None:
         """Raise `IntegrityError` unless what is stored is for the user's conversations.
 
         Args:
             messages: the messages.
-            trace: their trace, or that of a message that is stored.
-            new: the id of the conversation that is stored with them.
+            traces: their traces, or those of messages that are stored.
+            new: the ids of the conversations that are stored with them.
         """
         owners = {message.conversation_id for message in messages}
-        if trace is not None:
-            owners.add(trace.conversation_id)
-        for owner in sorted(owners - {new}):
-            if not self._has(owner):
+        for owner in sorted(owners.union(trace.conversation_id for trace in traces)):
+            if owner not in new and not self._has(owner):
                 raise unknown_conversation(owner)
-        if trace is None or any(message.id == trace.message_id for message in messages):
-            return
-        if not self._sees("messages", trace.message_id):
-            raise unknown_message(trace.message_id)
+        for trace in traces:
+            is_new = any(message.id == trace.message_id for message in messages)
+            if not is_new and not self._sees("messages", trace.message_id):
+                raise unknown_message(trace.message_id)
 
 
 def nothing(value: Any = None) -> Callable[[str, str | None], Any]:

@@ -73,11 +73,12 @@ class StoredRecords(Store[MessageBackend]):
     def _put(self, turn: Turn) -> None:
         """Store some records, encrypted if this store has keys."""
         if self.codec is not None:
-            conversation, messages, trace = turn
+            conversations, messages, traces = turn
+            encrypted = self.codec.encrypted
             turn = Turn(
-                None if conversation is None else self.codec.encrypted(conversation),
-                list(map(self.codec.encrypted, messages)),
-                None if trace is None else self.codec.encrypted(trace),
+                list(map(encrypted, conversations)),
+                list(map(encrypted, messages)),
+                list(map(encrypted, traces)),
             )
         self.backend.store(turn)
 
