@@ -64,7 +64,8 @@ class TraceMethods(StoredRecords):
         count, skipped = require_count("limit", limit), require_count("offset", offset)
         if not count:
             return []
-        rows = await self.backend.list_agent_traces(owner, count, skipped)
+        page = TracePage(TraceFilter(agent_id=owner), count, offset=skipped)
+        rows = await self.backend.find_traces(page)
         return await self._decoded(self._traces, rows)
 
     @operation()
