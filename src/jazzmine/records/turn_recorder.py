@@ -9,9 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 from jazzmine.records.arguments import require_count, require_id
-from jazzmine.records.error_texts import text_of
 from jazzmine.records.messages import Message, MessageRole
-from jazzmine.records.recorded_calls import ModelCall, ToolCall, open_tools
+from jazzmine.records.recorded_calls import ModelCall, ToolCall, open_tools, text_of
 from jazzmine.records.storable import MAX_VALUE, fitted, storable_copy, storable_json, storable_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.types import MAX_INT
