@@ -176,13 +176,10 @@ class ToolCall(_Call[ToolTrace]):
         self.require_begun()
         self.record.final_data = storable_json(value)
 
-    def request(self, limit: int | None) -> dict[str, Any]:
-        """Return the call as the message that asks for it names it, with cut arguments."""
+    def request(self) -> dict[str, Any]:
+        """Return the call as the message that asks for it names it."""
         record = self.record
-        arguments = record.arguments
-        if limit is not None:
-            arguments = storable_json(arguments, limit)
-        return {"id": record.call_id, "name": record.tool_name, "arguments": arguments}
+        return {"id": record.call_id, "name": record.tool_name, "arguments": record.arguments}
 
     def message(self, caller: Message) -> Message:
         """Return the message with the tool's answer, for the conversation of the caller."""
