@@ -20,7 +20,7 @@ from jazzmine.records.hook_arguments import Turn
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange, ItemDecoder, ItemQuery, StoredItem, cursor_of
 from jazzmine.records.log import ANY
-from jazzmine.search.index import SearchState
+from jazzmine.search.query import SearchState
 
 __all__ = [
     "AnyStore",

@@ -42,7 +42,7 @@ from jazzmine.backends.postgres.word_index import (
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
-from jazzmine.search.index import SearchState
+from jazzmine.search.query import SearchState
 
 __all__ = [
     "bring_up_to_date",
