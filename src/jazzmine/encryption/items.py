@@ -80,8 +80,8 @@ class ItemCodec:
         return None if text is None else text.partition(":")[0]
 
     def vector_key_id(self, row: ItemRow) -> str | None:
-        """Return the id of the key of the vector of a row; None if it is plain."""
-        parts = _parts(row[2])
+        """Return the id of the key of the vector at the end of a row; None if it is plain."""
+        parts = _parts(row[-1])
         return None if parts is None else parts[0]
 
     def rekeyed(self, row: ItemRow) -> ItemVersion:
@@ -92,9 +92,9 @@ class ItemCodec:
         return ItemVersion(path, row[8], {"value": encrypted, "data": encrypted_data})
 
     def rekeyed_vector(self, row: ItemRow) -> ItemVersion:
-        """Return the vector of a row, encrypted with the first key; raise as `decrypted`."""
+        """Return the vector at the end of a row, encrypted with the first key."""
         path = path_text(row)
-        vector = self._bytes(path, "vector", self._opened_vector(row)[2])
+        vector = self._bytes(path, "vector", self._opened_bytes(path, "vector", row[-1]))
         return ItemVersion(path, row[8], {"vector": vector})
 
     def _encrypted_value(
