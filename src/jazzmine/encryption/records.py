@@ -8,6 +8,7 @@ empty fields or the number of keys of its metadata.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import from_json, to_json
@@ -116,12 +117,12 @@ class RecordCodec:
         bound_to = context(_NAMES[kind], "fields", owner, record_id)
         values = from_json(self.keyring.decrypt_text(text, bound_to, name))
         del body["metadata"]
-        whole = _uncovered(kind, body, values)
-        if whole is None or len(metadata) > 1:
-            raise DecryptionError(
-                f"{name} was changed: values that are not encrypted are beside its encrypted ones"
-            )
-        return whole
+        if len(metadata) == 1:
+            with suppress(ValueError):
+                return _uncovered(kind, body, values)
+        raise DecryptionError(
+            f"{name} was changed: values that are not encrypted are beside its encrypted ones"
+        )
 
     def key_id(self, row: Row) -> str | None:
         """Return the id of the key that a row is encrypted with; None if it is plain."""
@@ -173,7 +174,7 @@ def _covered(record: AnyRecord, more: dict[str, Any]) -> AnyRecord:
     return record.model_copy(update=covered)
 
 
-def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[str, Any] | None:
+def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[str, Any]:
     """Return a record as JSON types, with its encrypted values and those of the records in it.
 
     Args:
@@ -181,29 +182,21 @@ def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[
         stored: the record as it is stored.
         values: its encrypted values.
 
-    Returns:
-        None if a value was stored in place of an encrypted one that does not belong there.
+    Raises:
+        ValueError: a value is stored in place of an encrypted one that does not belong there.
     """
-    if not isinstance(stored, dict):
-        return None
     empties = ENCRYPTED[kind]
     if kind is TurnTrace and "errors" in values:
-        if stored.get("errors") != _SOME_ERRORS:
-            return None
-        stored = {**stored, "errors": []}
-    for name, value in stored.items():
-        if name in empties and value != empties[name]:
-            return None
+        empties = {**empties, "errors": _SOME_ERRORS}
+    if not isinstance(stored, dict):
+        raise ValueError
+    if any(stored[name] != empties[name] for name in empties.keys() & stored.keys()):
+        raise ValueError
     whole = {**stored, **values}
     for name, part in PARTS[kind].items():
         parts = stored.get(name, [])
         if not isinstance(parts, list):
-            return None
+            raise ValueError
         given = values.get(name) or [{}] * len(parts)
-        if len(given) != len(parts):
-            return None
-        uncovered = [_uncovered(part, *pair) for pair in zip(parts, given, strict=True)]
-        if None in uncovered:
-            return None
-        whole[name] = uncovered
+        whole[name] = [_uncovered(part, *pair) for pair in zip(parts, given, strict=True)]
     return whole
