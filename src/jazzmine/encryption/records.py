@@ -47,11 +47,7 @@ NO_SEARCH = (
 
 
 def record_codec(config: BackendConfig) -> RecordCodec | None:
-    """Return the codec of a message store; None if its configuration has no keys.
-
-    Raises:
-        ConfigurationError: it has keys and a search index.
-    """
+    """Return the codec of a message store, which has no search; None without keys."""
     if config.keyring is None:
         return None
     if config.search_language is not None:
@@ -60,12 +56,7 @@ def record_codec(config: BackendConfig) -> RecordCodec | None:
 
 
 class RecordCodec:
-    """Encrypts and decrypts records with the keys of a store.
-
-    Args:
-        keyring: the keys.
-        accepts_plain: whether a record that is not encrypted is read as it is.
-    """
+    """Encrypts and decrypts records; `accepts_plain` reads plain ones, too."""
 
     def __init__(self, keyring: Keyring, accepts_plain: bool) -> None:
         self.keyring = keyring
@@ -84,14 +75,8 @@ class RecordCodec:
     ) -> list[dict[str, Any] | None]:
         """Return the bodies of rows with the decrypted values; None for one that is no object.
 
-        Args:
-            kind: the class of the records.
-            rows: as the back end returned them; they are not changed.
-            conversation_id: the conversation that was asked for; a record of another conversation
-                does not open. None takes each record's own.
-
-        Raises:
-            DecryptionError: one does not open, or is not encrypted.
+        The rows are not changed. A record of another conversation than `conversation_id` does not
+        open; None takes each record's own. `DecryptionError` is raised for a plain one, too.
         """
         owner_field = "id" if kind is Conversation else "conversation_id"
         bodies: list[dict[str, Any] | None] = []
@@ -132,11 +117,7 @@ class RecordCodec:
 
 
 def require_readable(where: TraceFilter) -> None:
-    """Raise if a filter names an encrypted field: nothing can be found by it.
-
-    Raises:
-        ConfigurationError: it names one.
-    """
+    """Raise `ConfigurationError` if a filter names an encrypted field."""
     for kind, wanted in ((ToolTrace, where.tool), (LLMCallRecord, where.llm_call)):
         hidden = sorted(set(wanted or ()) & {*ENCRYPTED[kind], *PARTS[kind]})
         if hidden:
@@ -175,15 +156,9 @@ def _covered(record: AnyRecord, more: dict[str, Any]) -> AnyRecord:
 
 
 def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[str, Any]:
-    """Return a record as JSON types, with its encrypted values and those of the records in it.
+    """Return a stored record with its encrypted values and those of the records in it.
 
-    Args:
-        kind: the class of the record.
-        stored: the record as it is stored.
-        values: its encrypted values.
-
-    Raises:
-        ValueError: a value is stored in place of an encrypted one that does not belong there.
+    Raise `ValueError` if a value is stored in place of an encrypted one that does not belong there.
     """
     empties = ENCRYPTED[kind]
     if kind is TurnTrace and "errors" in values:

@@ -65,12 +65,7 @@ class Refusal(NamedTuple):
 def require_one_conversation(
     conversation_id: str, messages: Sequence[Snapshot[Message]], trace: Snapshot[TurnTrace] | None
 ) -> None:
-    """Check the arguments of an append.
-
-    Raises:
-        ValueError: a message is of another conversation, two messages have one id, or the trace
-            belongs to none of them.
-    """
+    """Raise `ValueError` unless messages and trace are of one conversation, and belong together."""
     ids: set[str] = set()
     for message in messages:
         record = message.record
@@ -98,8 +93,7 @@ def require_one_conversation(
 def distinct(messages: Iterable[Snapshot[Message]]) -> list[Snapshot[Message]]:
     """Return one message for each id: the last one with it, in the place of the first.
 
-    Raises:
-        IntegrityError: two messages have one id and are of different conversations.
+    Raise `IntegrityError` for one id in two conversations.
     """
     chosen: dict[str, Snapshot[Message]] = {}
     for message in messages:
@@ -141,13 +135,7 @@ def messages_stored_before(
 ) -> list[Message]:
     """Return the stored messages of a refused append that was done before.
 
-    Args:
-        messages: at least one, each id once.
-        stored: the records of the rows of the refusal, by their ids.
-        refusal: what the back end found.
-        conversation_id: as in `append_messages`.
-        expected_last: as in `append_messages`.
-        replace_after: as in `append_messages`.
+    The `stored` records are those of the rows of the refusal, by their ids.
 
     Raises:
         ConflictError: another message than the expected one is the newest.
@@ -227,16 +215,9 @@ def forked_id(salt: UUID, source_id: str) -> str:
 def forked(
     messages: Iterable[Message], traces: Iterable[TurnTrace], owner: str, salt: UUID
 ) -> tuple[dict[str, str], list[Message], list[TurnTrace]]:
-    """Return copies of messages and of their traces for another conversation.
+    """Return the copies' ids by the messages' ids, and the copies for another conversation.
 
-    Args:
-        messages: the messages to copy.
-        traces: in the order of the copies; traces of other messages are left out.
-        owner: the id of the other conversation.
-        salt: as in `forked_id`.
-
-    Returns:
-        The copies' ids by the messages' ids, and the copies.
+    Traces of other messages are left out; the others keep their order.
     """
     copies = {
         message.id: _moved(message, owner, id=forked_id(salt, message.id)) for message in messages

@@ -41,13 +41,7 @@ class Decryption(Protocol):
 
 
 class RowDecoder(Generic[AnyRecord]):
-    """Converts rows to records of one class.
-
-    Args:
-        kind: the class of the records.
-        unreadable_rows: logs the rows that cannot be read.
-        codec: decrypts the records; None in a store without keys.
-    """
+    """Converts rows to records of one class; decrypts them in a store with keys."""
 
     def __init__(
         self, kind: type[AnyRecord], unreadable_rows: Unreadable, codec: Decryption | None = None
@@ -62,15 +56,9 @@ class RowDecoder(Generic[AnyRecord]):
     def record(self, row: Row, conversation_id: str | None = None) -> AnyRecord:
         """Return the record of a row.
 
-        Args:
-            row: a row of the back end.
-            conversation_id: the conversation that was asked for, if it was one.
-
         Raises:
-            ValidationError: it cannot be read; the text names the record and the field, and says
-                what to do.
-            DecryptionError: no key of the store opens it, or it is not encrypted in a store with
-                keys.
+            ValidationError: it cannot be read; the text names the record and what to do.
+            DecryptionError: no key of the store opens it, or it is plain in a store with keys.
         """
         if self._codec is not None:
             [body] = self._codec.decrypted(self._kind, [row], conversation_id)
@@ -108,11 +96,7 @@ class RowDecoder(Generic[AnyRecord]):
         ]
 
     def records(self, rows: Sequence[Row], conversation_id: str | None = None) -> list[AnyRecord]:
-        """Return the records of rows; log and leave out the unreadable ones.
-
-        Raises:
-            DecryptionError: as in `record`.
-        """
+        """Return the records of rows; log and leave out the unreadable ones."""
         if not rows:
             return []
         always, codec = self._always_stored, self._codec

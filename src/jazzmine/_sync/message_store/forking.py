@@ -22,11 +22,6 @@ def fork_decrypted(backend: MessageBackend, codec: RecordCodec, fork: Fork) -> d
 
     The new conversation is stored first, then all its messages and traces in one step. If that
     fails, the new conversation is deleted.
-
-    Args:
-        backend: where they are.
-        codec: that of the store.
-        fork: what is copied.
     """
     conversation_id, until, copy, salt = fork
     owner = copy.record.id

@@ -90,11 +90,7 @@ class StoredRecords(Store[MessageBackend]):
         record_id: str,
         edited: Callable[[AnyRecord], AnyRecord],
     ) -> AnyRecord:
-        """Store another version of a record in place of the one that it was made of.
-
-        Raises:
-            NotFoundError: the record is not stored.
-        """
+        """Store another version of a stored record in place of the one that it was made of."""
         versions: list[AnyRecord] = []
 
         def change(row: Row) -> Snapshot[AnyRecord]:
@@ -116,12 +112,8 @@ class StoredRecords(Store[MessageBackend]):
     ) -> list[AnyRecord]:
         """Return a page of records: further ones take the place of those that are left out.
 
-        Args:
-            decoder: makes records of the rows.
-            hook: reads a page.
-            page: which one; its `limit` and `after` are checked here.
-            keep: returns those of some rows that are returned; the others are not decoded.
-            matches: whether a record is returned.
+        The `limit` and `after` of the page are checked here. Only the rows that `keep` returns are
+        decoded, and only the records that match are returned.
         """
         of = _conversation_of(page)
 

@@ -36,12 +36,8 @@ def iter_record_keys(
 ) -> Iterator[KeysFound]:
     """Yield by which keys the records are encrypted, some at a time.
 
-    Args:
-        backend: where they are.
-        codec: that of the store.
-        rekeys: whether what another key than the first has encrypted is encrypted with the first
-            one, in place of the very version that was decrypted. Otherwise what a key of the store
-            has encrypted is decrypted, to see whether it opens.
+    With `rekeys`, those of other keys are encrypted with the first one, each in place of the very
+    version that was decrypted. Otherwise those of known keys are decrypted, to check them.
     """
     size = max(_AT_ONCE, backend.deleted_at_once)
     for kind in _KINDS:
