@@ -8,7 +8,6 @@ empty fields or the number of keys of its metadata.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import from_json, to_json
@@ -102,12 +101,14 @@ class RecordCodec:
         bound_to = context(_NAMES[kind], "fields", owner, record_id)
         values = from_json(self.keyring.decrypt_text(text, bound_to, name))
         del body["metadata"]
-        if len(metadata) == 1:
-            with suppress(ValueError):
-                return _uncovered(kind, body, values)
-        raise DecryptionError(
-            f"{name} was changed: values that are not encrypted are beside its encrypted ones"
-        )
+        try:
+            if len(metadata) > 1:
+                raise ValueError
+            return _uncovered(kind, body, values)
+        except ValueError:
+            raise DecryptionError(
+                f"{name} was changed: values that are not encrypted are beside its encrypted ones"
+            ) from None
 
     def key_id(self, row: Row) -> str | None:
         """Return the id of the key that a row is encrypted with; None if it is plain."""
@@ -165,8 +166,9 @@ def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[
         empties = {**empties, "errors": _SOME_ERRORS}
     if not isinstance(stored, dict):
         raise ValueError
-    if any(stored[name] != empties[name] for name in empties.keys() & stored.keys()):
-        raise ValueError
+    for name in empties.keys() & stored.keys():
+        if stored[name] != empties[name]:
+            raise ValueError
     whole = {**stored, **values}
     for name, part in PARTS[kind].items():
         parts = stored.get(name, [])
