@@ -47,7 +47,7 @@ class RowDecoder(Generic[AnyRecord]):
         self, kind: type[AnyRecord], unreadable_rows: Unreadable, codec: Decryption | None = None
     ) -> None:
         self._codec = codec
-        self._kind = kind
+        self.kind: type[AnyRecord] = kind
         self._unreadable = unreadable_rows
         self._always_stored = kind.always_stored
         self._validator = kind.__pydantic_validator__
@@ -61,7 +61,7 @@ class RowDecoder(Generic[AnyRecord]):
             DecryptionError: no key of the store opens it, or it is plain in a store with keys.
         """
         if self._codec is not None:
-            [body] = self._codec.decrypted(self._kind, [row], conversation_id)
+            [body] = self._codec.decrypted(self.kind, [row], conversation_id)
             return self._validated(row, body)
         record = self.stored_record(row)
         if ENCRYPTED_KEY in vars(record)["metadata"]:
@@ -82,7 +82,7 @@ class RowDecoder(Generic[AnyRecord]):
             require_stored(record)
         except ValidationError as error:
             encrypted = self._codec is not None
-            raise unreadable(self._kind, row_id(row), error, hides_values=encrypted) from None
+            raise unreadable(self.kind, row_id(row), error, hides_values=encrypted) from None
         return record
 
     def records_in_parts(
@@ -104,7 +104,7 @@ class RowDecoder(Generic[AnyRecord]):
         if codec is None:
             bodies = [row[1] for row in rows]
         else:
-            bodies = codec.decrypted(self._kind, rows, conversation_id)
+            bodies = codec.decrypted(self.kind, rows, conversation_id)
         try:
             records: list[AnyRecord] = self._parsed(bodies)
         except ValidationError:
@@ -126,7 +126,7 @@ class RowDecoder(Generic[AnyRecord]):
         """Raise `DecryptionError` if a record is encrypted."""
         encrypted = encrypted_text(vars(record)["metadata"])
         if encrypted is not None:
-            name = f"{self._kind.__name__} {vars(record)['id']!r}"
+            name = f"{self.kind.__name__} {vars(record)['id']!r}"
             raise encrypted_without_keys(name, encrypted)
 
     def _parsed(self, bodies: list[Any]) -> list[AnyRecord]:
