@@ -122,8 +122,16 @@ class NewestPage(NamedTuple):
 
 
 class TracePage(NamedTuple):
-    """A page of the traces that match a filter; it may begin after any stored trace."""
+    """A page of the traces that match a filter.
+
+    Attributes:
+        where: the filter.
+        limit: the largest number of traces.
+        after: the id of any stored trace; the page begins after it. None is the first page.
+        offset: how many traces to skip.
+    """
 
     where: TraceFilter
     limit: int
-    after: str | None
+    after: str | None = None
+    offset: int = 0

@@ -297,18 +297,8 @@ class MessageBackend(Backend):
         """Return all traces by `turn_number`, ascending; equal ones first stored first."""
 
     @abstractmethod
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        """Return traces by `started_at_ms`, newest first; equal ones latest stored first.
-
-        Args:
-            agent_id: whose traces.
-            limit: the maximum number of traces, at least 1.
-            offset: how many of the newest traces to skip.
-        """
-
-    @abstractmethod
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
-        """Return a page of the traces that match, in the order of `list_agent_traces`."""
+        """Return a page by `started_at_ms`, newest first; equal ones latest stored first."""
 
     @abstractmethod
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:

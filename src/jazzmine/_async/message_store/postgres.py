@@ -306,16 +306,13 @@ class PostgresBackend(PostgresSearch):
         parameters = {"owner": to_text(conversation_id)}
         return stored_rows(await self._client.run(sql.TRACES_OF_CONVERSATION, parameters))
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
-        return stored_rows(await self._client.run(pages.traces_of_agent(limit, offset), page))
-
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
-        conditions, parameters = filter_parameters(page.where)
-        statement = trace_sql.find_traces(conditions, page.after is not None, page.limit)
+        where, limit, after, offset = page
+        conditions, parameters = filter_parameters(where)
+        statement = trace_sql.find_traces(conditions, after is not None, limit, offset)
         prepare = None if trace_sql.is_planned_once(conditions) else False
-        parameters = {**parameters, **_page("", page.limit, page.after)}
-        return page_of(await self._client.run(statement, parameters, prepare=prepare), page.after)
+        parameters |= {**_page("", limit, after), "offset": row_limit(offset)}
+        return page_of(await self._client.run(statement, parameters, prepare=prepare), after)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         conditions, parameters = filter_parameters(where)

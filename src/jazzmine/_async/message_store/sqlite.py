@@ -281,14 +281,9 @@ class SQLiteBackend(SQLiteSearch):
         parameters = [conversation_id]
         return await self._rows(None, queries.rows, sql.TRACES_OF_CONVERSATION, parameters)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        """Return traces of an agent."""
-        parameters = [agent_id, limit_of(limit), limit_of(offset)]
-        return await self._rows(None, queries.rows, sql.TRACES_OF_AGENT, parameters)
-
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
         """Return a page of the traces that match."""
-        return await self._rows(None, trace_queries.find_traces, *page)
+        return await self._rows(None, trace_queries.find_traces, page)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match."""
