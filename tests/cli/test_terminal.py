@@ -245,12 +245,6 @@ def test_progress_is_shown_on_a_terminal_alone(long_url: str, tmp_path: Path) ->
     assert "\x1b[1A\x1b[2Kconversations " in on_screen
 
 
-def test_it_is_shown_how_many_messages_are_not_indexed_yet(long_url: str, tmp_path: Path) -> None:
-    target = f"sqlite:{tmp_path / 'messages.db'}"
-    run("copy", long_url, target)
-    assert " of 400" in on_terminal("index", "--store", target)
-
-
 # Following
 
 
@@ -269,10 +263,6 @@ def test_what_is_added_is_followed(tmp_path: Path) -> None:
             store.append_messages("c1", [second], trace=trace("m2", started_at_ms=now))
             read_until(shown, "the second")
             read_until(traced, '"message_id":"m2"')
-            # A turn of eleven minutes.
-            long = trace("m3", started_at_ms=now - 660_000, total_latency_ms=660_000)
-            store.append_messages("c1", [message("m3", timestamp=now)], trace=long)
-            read_until(traced, '"message_id":"m3"')
         finally:
             for program in (shown, traced):
                 program.send_signal(signal.SIGINT)

@@ -25,7 +25,6 @@ __all__ = [
     "AnyStore",
     "count_unindexed",
     "fill_search",
-    "is_rewritten",
     "iter_items",
     "iter_keys",
     "iter_records",
@@ -78,11 +77,6 @@ async def store_records(store: MessageStore, kind: RecordKind, records: Sequence
     rows: dict[str, Sequence[Any]] = dict.fromkeys(("conversations", "messages", "traces"), ())
     rows[kind] = [store._encoded(Snapshot(record)) for record in records]
     await store.backend.store_many(**rows)
-
-
-def is_rewritten(store: MessageStore) -> bool:
-    """Return whether each write rewrites the whole store."""
-    return store.backend.is_rewritten
 
 
 async def iter_items(

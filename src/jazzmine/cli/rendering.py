@@ -9,7 +9,6 @@ from typing import Any
 from rich.text import Text
 
 from jazzmine.cli.output import (
-    block,
     counted,
     is_terminal,
     line,
@@ -18,6 +17,7 @@ from jazzmine.cli.output import (
     when,
     write,
 )
+from jazzmine.inspector.text import visible
 from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.timeline import at_least, money, timeline, unpriced, unreported
@@ -52,7 +52,7 @@ def show_message(message: Message, full: bool = True) -> None:
         head.append("  flagged", style="red")
     write("")
     write(head)
-    write(block(_cut(message.original_content, full)))
+    write(visible(_cut(message.original_content, full)))
     notes: dict[str, Sequence[str] | None] = {
         "tools": message.invoked_tools,
         "flows": message.invoked_flows,

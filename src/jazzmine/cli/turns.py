@@ -28,8 +28,8 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.sync import MessageStore
 
-# `--follow` reads the turns that began so short a time ago, in ms, and those that took longer.
-_RECENT = 600_000
+# `--follow` reads the turns that began so short a time ago, in ms: one may take as long.
+_RECENT = 3_600_000
 _AT_ONCE = 1_000
 
 
@@ -125,15 +125,8 @@ def _print_traces(traces: Iterable[TurnTrace]) -> None:
 def _recent_traces(store: MessageStore, where: TraceFilter) -> list[TurnTrace]:
     since = round(time.time() * 1000) - _RECENT
     recent = where.model_copy(update={"started_from": max(since, where.started_from or since)})
-    shortest = _RECENT // 2
-    long = where.model_copy(update={"min_latency_ms": max(shortest, where.min_latency_ms or 0)})
-    traces = [
-        *store.find_turn_traces(recent, limit=_AT_ONCE),
-        *store.find_turn_traces(long, limit=_AT_ONCE),
-    ]
-    return sorted(
-        {trace.id: trace for trace in traces}.values(), key=lambda trace: trace.ended_at_ms
-    )
+    traces = store.find_turn_traces(recent, limit=_AT_ONCE)
+    return sorted(traces, key=lambda trace: trace.ended_at_ms)
 
 
 def _added_traces(

@@ -24,7 +24,7 @@ from jazzmine.core import MessageStore, WorkingMemoryStore
 from jazzmine.errors import JazzmineError, NotFoundError, StoreUnavailableError
 from jazzmine.inspector.filters import BadFilter
 from jazzmine.inspector.pages import Pages, Stores
-from jazzmine.inspector.security import LOOPBACK, STATIC, Access, guarded
+from jazzmine.inspector.security import LOOPBACK, STATIC, Access, Guard
 
 __all__ = ["create_app", "listen", "serve"]
 
@@ -71,7 +71,7 @@ def create_app(stores: Stores, access: Access, hosts: Sequence[str] = LOOPBACK) 
         ],
         exception_handlers=_error_pages(pages),
     )
-    return guarded(app, access, hosts, refuse)
+    return Guard(app, access, hosts, refuse)
 
 
 def _error_pages(pages: Pages) -> dict[Any, ErrorPage]:
