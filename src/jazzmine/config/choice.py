@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
-from typing import Any
+from typing import Any, cast
 
 from jazzmine.closest import hint
 from jazzmine.config.base import BackendConfig, trimmed
@@ -63,41 +63,31 @@ _SHARED: tuple[type[BackendConfig], ...] = (
     PostgresMemoryConfig,
 )
 
-# One letter is a drive of Windows.
 logger: logging.Logger = logging.getLogger(__name__)
 
+# One letter is a drive of Windows.
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 Address = Mapping[str, object] | str | os.PathLike[str] | None
 
 
-def message_store_config(config: Address) -> BackendConfig:
-    """Return the configuration for the argument of `MessageStore.initialize`.
+# Each of these functions returns the configuration for an argument of `initialize`, or raises
+# `ConfigurationError`: an unknown storage or key, or a value of a wrong type. A URL whose scheme
+# names no back end is an `InvalidAddressError`.
 
-    Raises:
-        ConfigurationError: an unknown storage or key, or a value of a wrong type.
-        InvalidAddressError: a URL whose scheme names no back end.
-    """
+
+def message_store_config(config: Address) -> BackendConfig:
+    """Return the configuration for the argument of `MessageStore.initialize`."""
     return _read(config, _MESSAGE_STORES, "JAZZMINE_MESSAGE_STORE")
 
 
 def working_memory_config(config: Address) -> BackendConfig:
-    """Return the configuration for the argument of `WorkingMemoryStore.initialize`.
-
-    Raises:
-        ConfigurationError: an unknown storage or key, or a value of a wrong type.
-        InvalidAddressError: a URL whose scheme names no back end.
-    """
+    """Return the configuration for the argument of `WorkingMemoryStore.initialize`."""
     return _read(config, _WORKING_MEMORIES, "JAZZMINE_WORKING_MEMORY")
 
 
 def long_term_memory_config(config: Address) -> BackendConfig:
-    """Return the configuration for the argument of `LongTermMemoryStore.initialize`.
-
-    Raises:
-        ConfigurationError: an unknown storage or key, or a value of a wrong type.
-        InvalidAddressError: a URL whose scheme names no back end.
-    """
+    """Return the configuration for the argument of `LongTermMemoryStore.initialize`."""
     found = _read(config, _LONG_TERM_MEMORIES, "JAZZMINE_LONG_TERM_MEMORY")
     if found.search_language is not None:
         raise ConfigurationError("search is an option of message stores; items have it always")
@@ -105,12 +95,7 @@ def long_term_memory_config(config: Address) -> BackendConfig:
 
 
 def shared_config(config: Mapping[str, object] | str | os.PathLike[str]) -> BackendConfig:
-    """Return the configuration for the argument of `open_stores`.
-
-    Raises:
-        ConfigurationError: an unknown storage or key, or a value of a wrong type.
-        InvalidAddressError: a URL whose scheme names no back end that has all kinds of store.
-    """
+    """Return the configuration for the argument of `open_stores`."""
     if config is None:
         raise ConfigurationError("config must be a mapping, a URL or a path, not None")
     return _read(config, _SHARED, "")
@@ -202,21 +187,18 @@ def _read_mapping(
     for key in options:
         if key not in names:
             # Perhaps the key "storage" was forgotten: this storage is the default.
-            others = [
-                kind.storage for kind in kinds if key in (field.name for field in fields(kind))
-            ]
-            meant = f"; it is one of {' and '.join(map(repr, others))}"
+            others = [repr(each.storage) for each in kinds if key in each.__dataclass_fields__]
+            meant = f"; it is one of {' and '.join(others)}" if others else ""
             raise ConfigurationError(
                 f"unknown key {key!r} for storage {kind.storage!r}"
-                f"{meant if others else hint(str(key), ['storage', *names])}"
+                f"{meant or hint(str(key), ['storage', *names])}"
             )
     for option in known:
         if option.default is MISSING and option.name not in options:
             raise ConfigurationError(f"storage {kind.storage!r} needs the key {option.name!r}")
     if "storage" not in config:
         _require_own_suffix(options.get("path"), kind, kinds)
-    checked: dict[str, Any] = options
-    return kind(**checked)
+    return kind(**cast("dict[str, Any]", options))
 
 
 def _require_own_suffix(
