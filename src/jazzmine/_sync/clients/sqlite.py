@@ -23,7 +23,7 @@ from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.queries import TooLarge
 from jazzmine.backends.sqlite.writer import Call, Writer
 from jazzmine.config import SQLiteConfig
-from jazzmine.deadline import Deadline, backoff, call_deadline, remaining_of_call
+from jazzmine.deadline import Deadline, backoff, call_deadline
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.records.types import MAX_INT
 
@@ -112,7 +112,7 @@ class SQLiteClient:
         try:
             self._writer.add(call)
             if deadline is None:
-                remaining = remaining_of_call(self.database.timeout)
+                remaining = call_deadline(self.database.timeout).remaining()
             else:
                 remaining = deadline.remaining()
             if not done.wait(remaining):

@@ -120,7 +120,7 @@ class MongoDBClient:
         deadline = call_deadline(self._config.timeout)
         hello = partial(self._client.admin.command, "hello")
         try:
-            return await self._run(deadline.within(_SECONDS_UNTIL_REFUSED), hello)
+            return await self._run(min(deadline, Deadline(_SECONDS_UNTIL_REFUSED)), hello)
         except StoreUnavailableError as error:
             servers = self._client.topology_description.server_descriptions().values()
             is_final = not isinstance(error.__cause__, ConnectionFailure)
