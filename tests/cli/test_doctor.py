@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import redis
 
 from jazzmine._sync.clients.postgres import migration as postgres_migration
 from jazzmine._sync.factory import new_working_memory
@@ -27,7 +26,7 @@ from jazzmine.sync import (
     WorkingMemoryStore,
 )
 from tests.behaviour.samples import conversation
-from tests.cli.program import Ran, all_records, objects, run
+from tests.cli.program import all_records, objects, run
 from tests.encryption.keys import FIRST, as_text
 from tests.servers import mongodb, postgres
 from tests.servers.process import free_port
@@ -181,8 +180,16 @@ def test_a_dead_host_of_several_is_named(current_url: str) -> None:
     assert f"127.0.0.1:{dead}" in found["text"]
 
 
-def test_no_host_at_all_is_status_3() -> None:
-    status, found = one_found("--store", "postgresql://u:sesame@127.0.0.1:1/db?timeout=2")
+@pytest.mark.parametrize(
+    ("option", "url"),
+    [
+        ("--store", "postgresql://u:sesame@127.0.0.1:1/db?timeout=2"),
+        ("--store", "mongodb://u:sesame@127.0.0.1:1/chat?timeout=1"),
+        ("--memory", "redis://:sesame@127.0.0.1:1/0?timeout=1"),
+    ],
+)
+def test_no_server_at_all_is_status_3(option: str, url: str) -> None:
+    status, found = one_found(option, url)
     assert (status, found["level"]) == (3, "error")
     assert "sesame" not in str(found)
 
@@ -244,11 +251,6 @@ def test_a_standalone_server_is_noticed() -> None:
         status, found = one_found("--store", url)
     assert (status, found["level"]) == (0, "warning")
     assert "no transactions" in found["text"]
-
-
-def test_a_mongodb_server_that_is_gone_is_status_3() -> None:
-    status, found = one_found("--store", "mongodb://127.0.0.1:1/chat?timeout=1")
-    assert (status, found["level"]) == (3, "error")
 
 
 # Redis
@@ -329,12 +331,6 @@ def test_a_cluster_with_a_node_down_is_noticed() -> None:
         eventually(is_noticed, 60)
 
 
-def test_a_redis_that_is_gone_is_status_3() -> None:
-    status, found = one_found("--memory", "redis://:sesame@127.0.0.1:1/0?timeout=1")
-    assert (status, found["level"]) == (3, "error")
-    assert "sesame" not in str(found)
-
-
 # Files
 
 
@@ -358,15 +354,6 @@ def test_a_file_that_cannot_be_read_is_named_without_what_it_holds(url: str, pat
     assert "id: Input should be a valid string" in found["text"]
     for private in ("sesame", "pydantic", "\n"):
         assert private not in found["text"]
-
-
-def test_one_working_memory_is_counted_in_the_singular(tmp_path: Path) -> None:
-    url = f"sqlite:{tmp_path / 'memory.db'}"
-    with WorkingMemoryStore.initialize(url) as store:
-        store.get_or_create("c1", "u1", "a1")
-        assert "ok      1 working memory\n" in run("doctor", "--memory", url).output
-        store.get_or_create("c2", "u1", "a1")
-        assert "ok      2 working memories\n" in run("doctor", "--memory", url).output
 
 
 def test_a_file_that_all_may_read_is_noticed(url: str, path: str) -> None:
@@ -423,17 +410,6 @@ def test_what_is_in_memory_is_said_to_end_with_the_process() -> None:
     status, found = one_found("--store", "memory:")
     assert (status, found["level"]) == (0, "warning")
     assert "ends with it" in found["text"]
-
-
-# Both, and none
-
-
-def test_both_stores_are_checked_at_once(url: str, redis_server: Server) -> None:
-    ran: Ran = run("--store", url, "--memory", redis_server.url, "doctor")
-    assert ran.status == 0
-    assert "message store\n" in ran.output
-    assert "working memory\n" in ran.output
-    assert isinstance(redis_server.client, redis.Redis)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

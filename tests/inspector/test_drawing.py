@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -88,40 +86,10 @@ def test_a_timeline_is_in_the_order_of_time_and_within_its_turn() -> None:
         ("when", 2**62, f"{2**62} ms"),
         ("day_of", NOW - 11 * 86_400_000, "Friday, 3 November 2023"),
         ("visible", "a\x00\u202eb\n👩\u200d💻", "a\\x00\\u202eb\n👩\u200d💻"),
+        ("visible", "❤️\u200d🔥 می\u200cخواهم", "❤️\u200d🔥 می\u200cخواهم"),
+        ("visible", "a\u200db é\u200c\u200cé \u200dé", "a\\u200db é\\u200c\\u200cé \\u200dé"),
         ("pretty", {"é": [1]}, '{\n  "é": [\n    1\n  ]\n}'),
     ],
 )
 def test_values_look_so(name: str, value: Any, shown: str) -> None:
     assert getattr(text, name)(value) == shown
-
-
-# Colours
-
-STYLE = files("jazzmine.inspector").joinpath("static/inspector.css").read_text()
-
-# Which colour text has on which other one; `large` parts of charts and edges need less.
-TEXT = [
-    *((ink, ground) for ink in ("ink", "soft", "accent") for ground in ("paper", "raised", "tint")),
-    *((ink, ground) for ink in ("bad", "good") for ground in ("paper", "raised", "tint")),
-    ("ink", "rail"),
-    ("bad", "bad-tint"),
-    ("paper", "accent"),
-]
-
-
-def colours(dark: bool) -> dict[str, str]:
-    light, _, rest = STYLE.partition("@media (prefers-color-scheme: dark)")
-    found = dict(re.findall(r"--([\w-]+): (#\w{6})", light))
-    return {**found, **dict(re.findall(r"--([\w-]+): (#\w{6})", rest))} if dark else found
-
-
-def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of WCAG 2."""
-
-    def luminance(colour: str) -> float:
-        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
