@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from jazzmine import Message, MessageRole, TraceFilter, TurnRecorder, TurnTrace
-from tests.examples.test_documentation import ROOT, blocks_of
+from tests.examples.test_documentation import defined_in
 
-GUIDE = ROOT / "docs" / "guides" / "your-own-loop.md"
 DEFINITIONS = ("import json", "def function_of", "def tokens", "def stream", "def for_anthropic")
 
 
@@ -25,10 +24,7 @@ class ProviderError(Exception):
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """What the guide defines, as it is printed."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for block in blocks_of(GUIDE):
-        if block.runs and block.text.startswith(DEFINITIONS):
-            exec(block.text.partition("\n\npieces = ")[0], names)
+    names = defined_in("guides/your-own-loop.md", lambda text: text.startswith(DEFINITIONS))
     names["TOOLS"] |= {"fails": fails, "returns_anything": lambda **_: {1, float("nan")}}
     yield names
     names["store"].close()

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.examples.places import json_url, postgres_url
+from tests.examples.places import postgres_url
 from tests.examples.serving import (
     EXAMPLES,
     agent_async,
@@ -75,7 +75,8 @@ def test_a_process_opens_one_store_and_closes_it_at_its_end(tmp_path: Path) -> N
 
 
 def test_a_conversation_of_the_async_chat_is_exported(tmp_path: Path) -> None:
-    with json_url(tmp_path) as url, agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
+    url = f"json:{tmp_path / 'messages.json'}"
+    with agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
         many(chat, [("c1", "ada", ["Hello", "How much is assam?"])])
 
     ran = python(tmp_path, str(PROJECT / "manage.py"), "export_conversation", "c1")
