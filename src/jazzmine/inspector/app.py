@@ -77,38 +77,24 @@ def create_app(stores: Stores, access: Access, hosts: Sequence[str] = LOOPBACK) 
 def _error_pages(pages: Pages) -> dict[Any, ErrorPage]:
     """Return the page that each kind of error gets."""
 
-    async def not_found(request: Request, error: Exception) -> Response:
-        text = "There is no such page."
+    async def problem(request: Request, error: Exception) -> Response:
         if isinstance(error, NotFoundError):
             text = f"{str(error.args[0]).rstrip('.')}. It may have been deleted."
-        return pages.problem(404, "Not found", text)
+            return pages.problem(404, "Not found", text)
+        if isinstance(error, HTTPException):
+            return pages.problem(404, "Not found", "There is no such page.")
+        if isinstance(error, BadFilter):
+            return pages.problem(400, "This address is not valid", str(error))
+        if isinstance(error, StoreUnavailableError | TimeoutError):
+            query = f"?{request.url.query}" if request.url.query else ""
+            text = f"{error} `jazzmine doctor` says what is wrong."
+            again = request.url.path + query
+            return pages.problem(503, "The store is not available", text, again)
+        return pages.problem(500, "This could not be shown", f"{type(error).__name__}: {error}")
 
-    async def unavailable(request: Request, error: Exception) -> Response:
-        text = f"{error} `jazzmine doctor` says what is wrong."
-        return pages.problem(503, "The store is not available", text, _path_of(request))
-
-    async def wrong(request: Request, error: Exception) -> Response:
-        return pages.problem(400, "This address is not valid", str(error))
-
-    async def failed(request: Request, error: Exception) -> Response:
-        text = f"{type(error).__name__}: {error}"
-        return pages.problem(500, "This could not be shown", text)
-
-    return {
-        BadFilter: wrong,
-        HTTPException: not_found,
-        NotFoundError: not_found,
-        StoreUnavailableError: unavailable,
-        TimeoutError: unavailable,
-        # A key or a record that is wrong. A traceback on the terminal is for other errors alone.
-        JazzmineError: failed,
-        ValidationError: failed,
-        Exception: failed,
-    }
-
-
-def _path_of(request: Request) -> str:
-    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+    # A traceback on the terminal is for errors of no other kind alone.
+    kinds = (HTTPException, BadFilter, TimeoutError, JazzmineError, ValidationError, Exception)
+    return dict.fromkeys(kinds, problem)
 
 
 def listen(host: str, port: int) -> socket.socket:
