@@ -259,7 +259,6 @@ def test_one_turn_is_shown_by_its_id_or_that_of_its_message(url: str, given: str
         (["tra"], 1, "there is no trace 'tra'"),
         (["unknown"], 1, "there is no trace 'unknown'"),
         (["y", "--errors"], 2, "give an ID, or filters"),
-        (["y", "--follow"], 2, "give an ID, or filters"),
     ],
 )
 def test_a_turn_that_is_not_one_is_refused(

@@ -229,40 +229,6 @@ def test_progress_is_shown_on_a_terminal_alone(long_url: str, tmp_path: Path) ->
     assert "\x1b[1A\x1b[2Kconversations " in on_screen
 
 
-# Following
-
-
-def test_what_is_added_is_followed(tmp_path: Path) -> None:
-    url = f"sqlite:{tmp_path / 'messages.db'}"
-    with MessageStore.initialize(url) as store:
-        store.store_conversation(conversation())
-        store.append_messages("c1", [message("m1", original_content="the first")])
-        shown = following("show", "c1", "--follow", "--store", url)
-        traced = following("traces", "--follow", "--json", "--store", url)
-        try:
-            read_until(shown, "the first")
-            store.pop_message("c1")
-            now = round(time.time() * 1000)
-            second = message("m2", original_content="the second", timestamp=now)
-            store.append_messages("c1", [second], trace=trace("m2", started_at_ms=now))
-            read_until(shown, "the second")
-            read_until(traced, '"message_id":"m2"')
-        finally:
-            for program in (shown, traced):
-                program.send_signal(signal.SIGINT)
-                with program:
-                    assert program.wait(240) == 130
-
-
-def following(*arguments: str) -> subprocess.Popen[str]:
-    return Program([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, env=environment())
-
-
-def read_until(program: subprocess.Popen[str], text: str) -> None:
-    assert program.stdout is not None
-    assert any(text in line for line in program.stdout)
-
-
 # Without the extra
 
 

@@ -33,6 +33,7 @@ T = TypeVar("T")
 # In a table that is too wide, a text keeps so many cells.
 _SHORT = 10
 _GAP = 2
+_TIMES = ("started", "updated")
 
 
 def line(text: object) -> str:
@@ -84,10 +85,11 @@ def console(**where: Any) -> Console:
 
 
 @contextmanager
-def paged() -> Iterator[None]:
+def paged(unless: bool = False) -> Iterator[None]:
     """Show what a block prints with the user's pager, on a terminal that it does not fit on."""
     pager = os.environ.get("PAGER") or "less"
-    if not is_terminal() or console().is_dumb_terminal or not shutil.which(pager.split(" ")[0]):
+    is_there = shutil.which(pager.split(" ")[0]) and not console().is_dumb_terminal
+    if unless or not is_terminal() or not is_there:
         yield
         return
     # As git does: end at once if all fits, keep colours, leave the text on the screen.
@@ -190,7 +192,6 @@ def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
-    times: Collection[str] = (),
     numbers: Collection[str] = (),
 ) -> None:
     """Print rows: as a table on a terminal, else each as a line with tabs between the cells.
@@ -205,7 +206,7 @@ def print_table(
     table, least = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0)), -_GAP
     for name, *texts in zip(*cells, strict=True):
         width = max(map(cell_len, (name, *texts)))
-        is_whole = name in (*times, *numbers)
+        is_whole = name in (*_TIMES, *numbers)
         shortest = width if is_whole else min(width, _SHORT)
         justify: Literal["left", "right"] = "right" if name in numbers else "left"
         table.add_column(name, justify=justify, no_wrap=is_whole, min_width=shortest)

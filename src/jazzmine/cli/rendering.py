@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeVar
 
 from rich.text import Text
 
@@ -13,6 +13,7 @@ from jazzmine.cli.output import (
     is_terminal,
     line,
     print_json,
+    print_table,
     shown,
     when,
     write,
@@ -22,6 +23,8 @@ from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.timeline import at_least, money, timeline, unpriced, unreported
 from jazzmine.records.traces import TurnTrace
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 # So many characters of a text are shown on a terminal.
 _LONG = 2_000
@@ -145,3 +148,18 @@ def print_records(records: Iterable[Record]) -> None:
     """Print each record as a line of JSON."""
     for record in records:
         print_json(record.model_dump(mode="json"))
+
+
+def print_list(
+    records: Sequence[AnyRecord],
+    columns: Sequence[str],
+    row: Callable[[AnyRecord], Sequence[object]],
+    *,
+    as_json: bool,
+    numbers: Collection[str] = (),
+) -> None:
+    """Print records as lines of JSON, or each as a row of a table."""
+    if as_json:
+        print_records(records)
+    else:
+        print_table(columns, map(row, records), numbers=numbers)
