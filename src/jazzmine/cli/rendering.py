@@ -70,7 +70,8 @@ def show_message(message: Message, full: bool = True) -> None:
 
 def trace_line(trace: TurnTrace, full: bool) -> str:
     """Return what a turn did and cost, in a line; cut on a terminal unless `full`."""
-    parts = [turn_name(trace), *turn_facts(trace)]
+    name = f"turn {trace.turn_number}" if trace.turn_number else "turn"
+    parts = [name, *turn_facts(trace)]
     return _cut(", ".join(parts + [f"error: {error}" for error in trace.errors]), full)
 
 
@@ -102,11 +103,6 @@ def _show_given(full: bool, **values: Any) -> None:
     for name, value in values.items():
         if value is not None:
             show_value(name, value, "      ", full)
-
-
-def turn_name(trace: TurnTrace) -> str:
-    """Return "turn" with its number, which is 0 where the agent counts no turns."""
-    return f"turn {trace.turn_number}" if trace.turn_number else "turn"
 
 
 def turn_facts(trace: TurnTrace) -> list[str]:

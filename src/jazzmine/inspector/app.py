@@ -28,14 +28,6 @@ from jazzmine.inspector.security import LOOPBACK, STATIC, Access, Guard
 
 __all__ = ["create_app", "listen", "serve"]
 
-_NAMES = {
-    "json": "a JSON file",
-    "sqlite": "SQLite",
-    "postgres": "PostgreSQL",
-    "mongodb": "MongoDB",
-    "redis": "Redis",
-}
-
 _STATIC_FILES = Path(__file__).with_name("static")
 
 _SECONDS_TO_END = 2
@@ -135,12 +127,8 @@ async def serve(
             working_memory = new_working_memory(memory)
             await stack.enter_async_context(await working_memory.open())
         access = Access(listening.getsockname()[1])
-        stores = Stores(
-            store,
-            working_memory,
-            _NAMES.get(messages.storage, messages.storage),
-            _NAMES.get(memory.storage, memory.storage) if memory else "",
-        )
+        kept_in = memory.storage if memory else ""
+        stores = Stores(store, working_memory, messages.storage, kept_in)
         shown = f"[{host}]" if ":" in host else host
         app = create_app(stores, access, (*LOOPBACK, shown.lower(), *names))
         ready(f"http://{shown}:{listening.getsockname()[1]}/?token={access.token}")
