@@ -18,7 +18,7 @@ from jazzmine.cli.output import (
     when,
     write,
 )
-from jazzmine.inspector.text import visible
+from jazzmine.inspector.text import cost_of, visible
 from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.timeline import at_least, money, timeline, unpriced, unreported
@@ -107,14 +107,14 @@ def _show_given(full: bool, **values: Any) -> None:
 
 def turn_facts(trace: TurnTrace) -> list[str]:
     """Return how long a turn took, what it used, and what it cost where that is known."""
-    costs = [call.cost_usd for call in trace.llm_calls if call.cost_usd is not None]
+    cost = cost_of(trace)
     tokens = counted(trace.total_tokens, "tokens")
     return [
         f"{trace.total_latency_ms:,} ms",
         at_least(tokens, trace.total_tokens, unreported(trace)),
         counted(len(trace.llm_calls), "model calls"),
         counted(len(trace.tool_traces), "tools"),
-        *([at_least(f"{money(sum(costs))} USD", 1, unpriced(trace))] if costs else []),
+        *([] if cost is None else [at_least(f"{money(cost)} USD", 1, unpriced(trace))]),
     ]
 
 

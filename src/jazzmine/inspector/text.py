@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from jazzmine.records.timeline import at_least, money, problems, unpriced, unreported
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["CONTROLS", "FILTERS", "address", "day_of", "excerpt", "visible", "when"]
+__all__ = ["CONTROLS", "FILTERS", "address", "cost_of", "day_of", "excerpt", "visible", "when"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -150,11 +150,6 @@ def _part(element: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
 
 def address(path: str, **parameters: object) -> str:
     """Return a path with those parameters that have a value."""
-    return with_parameters(path, parameters)
-
-
-def with_parameters(path: str, parameters: Mapping[str, object]) -> str:
-    """Return a path with those parameters that have a value."""
     fields = {name: value for name, value in parameters.items() if value not in (None, "", False)}
     # Relative, so that a proxy may serve the pages below a path.
     return f".{path}?{urlencode(fields)}" if fields else f".{path}"
@@ -178,6 +173,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
         shortened,
         parts,
         pretty,
-        with_parameters,
     )
 }
