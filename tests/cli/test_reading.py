@@ -101,21 +101,6 @@ def test_a_mistyped_database_makes_no_store(request: pytest.FixtureRequest, name
     assert again == first
 
 
-@pytest.mark.parametrize("url", ["postgre://u:sesame@h/db", "postgresql://u:sesame@[h/db"])
-def test_a_url_that_cannot_be_read_is_a_wrong_usage(url: str) -> None:
-    ran = run("ls", "--store", url)
-    assert ran.status == 2
-    assert "postgresql:" in ran.errors
-    assert "sesame" not in ran.errors
-
-
-def test_a_server_that_is_not_there_is_status_3() -> None:
-    ran = run("ls", "--store", "postgresql://u:sesame@127.0.0.1:1/db?timeout=1")
-    assert ran.status == 3
-    assert "127.0.0.1:1" in ran.errors
-    assert "sesame" not in ran.errors
-
-
 # show and context
 
 

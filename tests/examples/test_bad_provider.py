@@ -148,27 +148,3 @@ def require_taken_by_anthropic(prompt: list[dict[str, Any]]) -> None:
         assert answers == asked
         asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
     assert asked == []
-
-
-def test_a_tool_that_returned_is_not_told_as_failed(guide: dict[str, Any]) -> None:
-    called = Reply(
-        id="call_1", function=Reply(name="returns_anything", arguments='{"id": Infinity}')
-    )
-    answers = iter(
-        [Reply(content=None, tool_calls=[called]), Reply(content="Done.", tool_calls=None)]
-    )
-    provider = Reply(
-        chat=Reply(
-            completions=Reply(
-                create=lambda **_: Reply(choices=[Reply(message=next(answers))], usage=None)
-            )
-        )
-    )
-    assert guide["answer"](provider, "Book it.") == "Done."
-    [tool] = [
-        one
-        for one in guide["store"].get_messages_by_conversation_id("c1")
-        if one.role.value == "tool"
-    ]
-    assert tool.errors is None
-    assert tool.original_content == '[1, "nan"]'
