@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import sys
 import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
@@ -16,10 +14,8 @@ import pytest
 from psycopg_pool import AsyncConnectionPool
 
 from jazzmine._async.clients.postgres import client
-from jazzmine.backends.postgres.dsn import Address
 from jazzmine.core.long_term_memory import MemoryItem
-from jazzmine.core.message_store import MessageStore
-from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.errors import StoreUnavailableError
 from tests.backends.postgres_apis import APIS, ITEMS, network, opened
 from tests.backends.postgres_samples import config, conversation, message
 from tests.faults.sizes import LENIENCE, TOLERANCE
@@ -90,19 +86,6 @@ async def test_calls_at_once_are_late_together_and_not_one_after_the_other(
             await store.ping()
 
 
-def test_a_lost_connection_is_noticed_within_the_time_of_a_call() -> None:
-    address = Address.of(postgres.dsn(), 12.0)
-    options = {"TCP_KEEPIDLE": 6, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 12000}
-    with (
-        psycopg.connect(address.conninfo) as connection,
-        socket.socket(fileno=os.dup(connection.fileno())) as same,
-    ):
-        found = {
-            name: same.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in options
-        }
-    assert found == options
-
-
 async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
     schema: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,18 +112,6 @@ async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
                 assert time.monotonic() < deadline
                 await asyncio.sleep(0.01)
             await store.ping()
-
-
-async def test_the_event_loop_of_windows_is_refused_with_what_to_do(
-    schema: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    kind = type(asyncio.get_running_loop())
-    monkeypatch.setattr(asyncio, "ProactorEventLoop", kind, raising=False)
-    monkeypatch.setattr(sys, "platform", "win32")
-
-    with pytest.raises(ConfigurationError, match="SelectorEventLoop"):
-        await MessageStore.initialize(config(schema))
-    assert not caplog.text
 
 
 # Several hosts

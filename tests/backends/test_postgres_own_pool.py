@@ -112,15 +112,6 @@ async def test_the_only_way_to_the_server_may_be_the_pool_of_the_application(
         assert await store.get_conversation_by_id("c1") == conversation()
 
 
-@pytest.mark.parametrize("api", APIS)
-async def test_a_pool_whose_transactions_overlook_others_is_refused(api: str, schema: str) -> None:
-    repeatable = "-c default_transaction_isolation=repeatable\\ read"
-    async with pool_of(api, kwargs={**ROWS, "options": repeatable}) as pool:
-        with pytest.raises(ConfigurationError, match="REPEATABLE READ"):
-            async with opened(api, config(schema, pool=pool)):
-                pass
-
-
 def test_a_forked_process_does_not_use_the_pool_of_its_parent(schema: str) -> None:
     with ConnectionPool(
         postgres.dsn(), connection_class=jazzmine.sync.postgres.Connection, kwargs=ROWS

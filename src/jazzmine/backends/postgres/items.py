@@ -132,7 +132,7 @@ def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
     """
     given, content = _given(changes)
     return {
-        "changes": to_json_text(to_json(given), depth=0),
+        "changes": to_json_text(to_json(given)),
         "are_any": all(change.expected is ANY for change in changes),
         "bytes": content,
     }
@@ -144,7 +144,7 @@ def restored_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
     stored = [change.stored() for change in changes]
     items = [{**fields, **own._asdict()} for fields, own in zip(given, stored, strict=True)]
     return {
-        "items": to_json_text(to_json(items), depth=0),
+        "items": to_json_text(to_json(items)),
         "last": max(own.revision for own in stored),
         "bytes": content,
     }
@@ -201,14 +201,14 @@ def renewal_parameters(renewals: Sequence[Renewal]) -> dict[str, object]:
     """Return the parameters of `RENEW_ITEMS`."""
     ordered = sorted(renewals, key=lambda renewal: to_text(renewal.path))
     given = [renewal._asdict() for renewal in ordered]
-    return {"renewals": to_json_text(to_json(given), depth=0)}
+    return {"renewals": to_json_text(to_json(given))}
 
 
 def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
     """Return the statement that stores another form of an item, and its parameters."""
     parameters = {**version.parts, "path": to_text(version.path), "revision": version.revision}
     if "value" in parameters:
-        parameters["value"] = to_json_text(to_json(parameters["value"]), depth=0)
+        parameters["value"] = to_json_text(to_json(parameters["value"]))
     changes = ", ".join(f"{name} = %({name})s::{_TYPES[name]}" for name in version.parts)
     statement = (
         f"UPDATE $schema.memory_items SET {changes}"
@@ -240,7 +240,7 @@ def page(
             parameters[name] = to_text(wanted)
     if query.where:
         conditions.append(_HAS_VALUES)
-        parameters["where"] = to_json_text(to_json(query.where), depth=0)
+        parameters["where"] = to_json_text(to_json(query.where))
     if query.reads == "vectors":
         conditions.append("vector IS NOT NULL")
     if after is not None and query.order == "key":

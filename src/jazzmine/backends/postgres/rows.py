@@ -11,9 +11,9 @@ from pydantic_core import to_json
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES
 from jazzmine.backends.postgres.text import (
+    ESCAPE,
     from_json_text,
     from_text,
-    is_escaped,
     to_json_text,
     to_text,
 )
@@ -70,7 +70,7 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
         if kind == "text":
             values[name] = to_text(value.value if isinstance(value, Enum) else value)
         elif kind == "jsonb" and value is not None:
-            values[name] = to_json_text(to_json(value), depth=0) if value else _EMPTY[type(value)]
+            values[name] = to_json_text(to_json(value)) if value else _EMPTY[type(value)]
     if table == "messages":
         values["entry"] = None if analyser is None else entry_of(snapshot.record, analyser)
     return values
@@ -82,7 +82,7 @@ def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | No
         return _array(with_entry(_message_json(each), each.record, analyser) for each in messages)
     records = [message.record for message in messages]
     json = json_of(_messages, records, exclude_defaults=Message.omits_defaults)
-    return to_json_text(json, numbers=b'"metadata":' in json, depth=2)
+    return to_json_text(json)
 
 
 def whole_json(record: Snapshot[Any]) -> str:
@@ -146,18 +146,18 @@ def rewrite_parameters(
 
 def pruned_parameter(conversations: Sequence[Row]) -> str:
     """Return the parameter for conversations to delete while they have their metadata."""
-    return _array(to_json_text(_as_bytes(row[1]), depth=1) for row in conversations)
+    return _array(to_json_text(_as_bytes(row[1])) for row in conversations)
 
 
 def where_parameter(where: Mapping[str, Any]) -> str:
     """Return the parameter for what the metadata has to contain."""
-    return to_json_text(to_json(where), depth=0)
+    return to_json_text(to_json(where))
 
 
 def _message_json(message: Snapshot[Message]) -> str:
     json = message.json
     # Only the metadata contains numbers that have no column.
-    return to_json_text(json, numbers=b'"metadata":' in json)
+    return to_json_text(json)
 
 
 def _as_bytes(json: str | bytes) -> bytes:
@@ -182,7 +182,7 @@ def row_limit(count: int | None) -> int | None:
 def stored_rows(rows: Sequence[Row]) -> Sequence[Row]:
     """Return rows, each the id of a record and the record as JSON, as they were before escaping."""
     # Searching all of them at once takes a fraction of the time; an id is in its record, too.
-    if not is_escaped(",".join([row[1] for row in rows])):
+    if ESCAPE not in ",".join([row[1] for row in rows]):
         return rows
     return [(from_text(row[0]), from_json_text(row[1])) for row in rows]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Literal
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
-from jazzmine.backends.postgres.objects import object_of
 
 __all__ = [
     "ALL_STORED",
@@ -44,6 +43,30 @@ __all__ = [
 ]
 
 PING = "SELECT 1"
+
+
+def _object_of(table: Table) -> str:
+    """Return the expression for the record, as JSON, of the row `page`.
+
+    Without the fields that have their default it has a tenth of the length of what `row_to_json`
+    writes, and so is quicker to write, send and parse.
+    """
+    defaults = table.defaults
+    parts = []
+    for number, (name, kind) in enumerate(table.types.items()):
+        key = f'{"," if number else "{"}"{name}":'
+        column, default = f"page.{name}", defaults[name]
+        value = f"to_json({column})" if kind in ("text", "float8") else column
+        if default is None and not table.is_nullable(name):
+            parts.append(f"'{key}', {value}")
+        elif default is None:
+            # concat() leaves out what is null, as every field that may be null is by default.
+            parts.append(f"'{key}' || {value}::text")
+        elif kind == "jsonb":
+            parts.append(f"'{key}' || nullif({value}::text, {default})")
+        else:
+            parts.append(f"CASE WHEN {column} <> {default} THEN '{key}' || {value}::text END")
+    return f"concat({', '.join(parts)}, '}}')"
 
 
 _TABLES_OF = {"conversations": CONVERSATIONS, "messages": MESSAGES, "traces": TURN_TRACES}
@@ -105,7 +128,7 @@ DELETE_CONVERSATION = "DELETE FROM $schema.conversations WHERE id = %(id)s RETUR
 # made: the next attempt finds it.
 CREATE_CONVERSATION = f"""
 WITH found AS (
-    SELECT page.id, {object_of(CONVERSATIONS, "page.")} AS body
+    SELECT page.id, {_object_of(CONVERSATIONS)} AS body
     FROM $schema.conversations AS page WHERE id = %(id)s
 ), made AS (
     INSERT INTO $schema.conversations ({CONVERSATIONS.columns})
@@ -171,7 +194,7 @@ def as_json(table: Table, rows: str, order: str = "", more: str = "") -> str:
         order: the ORDER BY clause.
         more: further columns.
     """
-    query = f"SELECT page.id, {object_of(table, 'page.')}{more} FROM {rows}"
+    query = f"SELECT page.id, {_object_of(table)}{more} FROM {rows}"
     return f"{query} ORDER BY {order}" if order else query
 
 

@@ -69,8 +69,7 @@ BEGIN
                 IF row_security_active('$schema.memory_items')
                     AND NOT EXISTS (SELECT FROM $schema.memory_items WHERE path = change.path)
                 THEN
-                    RAISE EXCEPTION USING ERRCODE = 'JZ002',
-                        MESSAGE = 'the item is stored, and a policy hides it from this role';
+                    RAISE EXCEPTION 'the item is stored, and a policy hides it from this role';
                 END IF;
                 -- Another call has stored an item where there was none: the client calls again.
                 RAISE serialization_failure;

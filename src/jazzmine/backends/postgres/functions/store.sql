@@ -54,7 +54,7 @@ BEGIN
                     SELECT FROM $schema.messages AS stored
                     WHERE stored.id = given.id AND stored.conversation_id = given.conversation_id)
                 LIMIT 1);
-            RAISE EXCEPTION USING ERRCODE = 'JZ002', MESSAGE = reason;
+            RAISE EXCEPTION USING MESSAGE = reason;
         END IF;
     END IF;
     IF traces IS NOT NULL THEN
@@ -66,7 +66,7 @@ BEGIN
                     WHERE id = given.message_id LIMIT 1) AS found
             WHERE found.owner <> conversation_id LIMIT 1);
         IF reason IS NOT NULL THEN
-            RAISE EXCEPTION USING ERRCODE = 'JZ002', MESSAGE = reason;
+            RAISE EXCEPTION USING MESSAGE = reason;
         END IF;
         INSERT INTO $schema.turn_traces AS stored (
             id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms, ended_at_ms,
