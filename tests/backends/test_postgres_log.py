@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
 from jazzmine.errors import DecryptionError, IntegrityError
+from jazzmine.records.messages import Message
 from tests.backends.postgres_apis import APIS, opened
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
@@ -64,21 +66,23 @@ async def test_the_log_goes_on_when_a_newer_version_adds_columns(
         assert await store.get_turn_trace_by_message_id(copied.id) is not None
 
 
-TABLES = {"append": (MESSAGES,), "store": (CONVERSATIONS, MESSAGES, TURN_TRACES)}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_a_function_that_stores_records_has_all_columns(name: str) -> None:
-    file = resources.files("jazzmine.backends.postgres").joinpath(f"functions/{name}.sql")
+@pytest.mark.parametrize("table", [CONVERSATIONS, MESSAGES, TURN_TRACES])
+def test_the_function_that_stores_records_has_all_columns(table: Table) -> None:
+    file = resources.files("jazzmine.backends.postgres").joinpath("functions/store.sql")
     text = re.sub(r"\( ", "(", " ".join(file.read_text("utf-8").split()))
-    for table in TABLES[name]:
-        entry, definition = (", entry", ", entry text") if table is MESSAGES else ("", "")
-        assert f"({table.columns}{entry})" in text
-        assert f"AS given ({table.definitions}{definition})" in text
-        replaced = set(table.kind.model_fields) - {"message_id"} if name == "store" else ()
-        key = "conversation_id" if table is MESSAGES else "id"
-        for column in set(replaced) - {key}:
-            assert f" {column} = excluded.{column}" in text
+    assert f"({table.columns}{', entry' if table is MESSAGES else ''})" in text
+    key = {"conversation_id", "id"} if table is MESSAGES else {"message_id", "id"}
+    for column in set(table.kind.model_fields) - key:
+        assert f" {column} = excluded.{column}" in text
+    if table is MESSAGES:
+        base = re.search(r"'({.*?})'\)", text)
+        assert base is not None
+        fields = Message.model_fields.items()
+        assert json.loads(base[1]) == {
+            name: field.get_default(call_default_factory=True)
+            for name, field in fields
+            if table.defaults[name] is not None
+        }
 
 
 async def while_locked(
@@ -117,18 +121,6 @@ async def test_what_was_committed_while_an_append_waited_is_seen(
             "newer",
             "m1",
         ]
-
-
-UNREADABLE = {
-    "role": "role = 'oracle'",
-    "sentiment": "sentiment_score = 7",
-    "errors": "errors = '[1]'",
-    "texts": "explicit_context = '{}'",
-    "entities": """entities = '[{"name": "a", "size": 1}]'""",
-    "attributes": """entities = '[{"name": "a", "attributes": [1]}]'""",
-    "entity": "entities = '[7]'",
-    "metadata": "metadata = '[]'",
-}
 
 
 async def test_a_message_that_no_key_opens_is_not_popped(schema: str) -> None:

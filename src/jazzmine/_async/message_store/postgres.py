@@ -22,7 +22,6 @@ from jazzmine.backends.postgres.rows import (
     page_of,
     pruned_parameter,
     rewrite_parameters,
-    row_limit,
     row_values,
     store_parameters,
     stored_rows,
@@ -49,6 +48,7 @@ from jazzmine.records.hook_arguments import (
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MAX_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 if TYPE_CHECKING:
@@ -288,9 +288,9 @@ class PostgresBackend(PostgresSearch):
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after, user_id = page
-        parameters = _page(owner, limit, after, user_id)
+        parameters = _page(owner, after, user_id)
         of_user = user_id is not None
-        statement = pages.conversations_page(by, where, limit, after is not None, of_user)
+        statement = pages.conversations_page(by, limit, after is not None, bool(where), of_user)
         # How rare the wanted values are decides which index is the best.
         prepare = False if where or (by and of_user) else None
         if where:
@@ -300,18 +300,18 @@ class PostgresBackend(PostgresSearch):
     async def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
         statement = pages.messages_page(by, limit, after is not None)
-        return page_of(await self._client.run(statement, _page(owner, limit, after)), after)
+        return page_of(await self._client.run(statement, _page(owner, after)), after)
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         timestamp, seq = cursor or (-(2**63), 0)
-        page = {**_page(conversation_id, size, None), "timestamp": timestamp, "seq": seq}
+        page = {"owner": to_text(conversation_id), "timestamp": timestamp, "seq": seq}
         rows = await self._client.run(pages.next_messages(size), page)
         return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
 
     async def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
         statement = pages.newest(limit, flagged, after is not None)
-        return page_of(await self._client.run(statement, _page(owner, limit, after)), after)
+        return page_of(await self._client.run(statement, _page(owner, after)), after)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         parameters = {"ids": [to_text(each) for each in conversation_ids]}
@@ -323,15 +323,17 @@ class PostgresBackend(PostgresSearch):
         return stored_rows(await self._client.run(sql.TRACES_OF_CONVERSATION, parameters))
 
     async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
-        return stored_rows(await self._client.run(pages.traces_of_agent(limit, offset), page))
+        page = {"owner": to_text(agent_id), "offset": min(offset, MAX_INT)}
+        statement = pages.traces_of_agent(limit, offset > 0)
+        return stored_rows(await self._client.run(statement, page))
 
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
         conditions, parameters = filter_parameters(page.where)
         statement = trace_sql.find_traces(conditions, page.after is not None, page.limit)
-        prepare = None if trace_sql.is_planned_once(conditions) else False
-        parameters = {**parameters, **_page("", page.limit, page.after)}
-        return page_of(await self._client.run(statement, parameters, prepare=prepare), page.after)
+        if page.after is not None:
+            parameters["after"] = to_text(page.after)
+        # Which index is the best depends on the values.
+        return page_of(await self._client.run(statement, parameters, prepare=False), page.after)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         conditions, parameters = filter_parameters(where)
@@ -350,10 +352,8 @@ class PostgresBackend(PostgresSearch):
         return stored_rows(rows)[0] if rows else None
 
 
-def _page(
-    owner: str, limit: int | None, after: str | None, user_id: str | None = None
-) -> dict[str, object]:
-    page: dict[str, object] = {"owner": to_text(owner), "limit": row_limit(limit)}
+def _page(owner: str, after: str | None, user_id: str | None = None) -> dict[str, object]:
+    page: dict[str, object] = {"owner": to_text(owner)}
     if after is not None:
         page["after"] = to_text(after)
     if user_id is not None:

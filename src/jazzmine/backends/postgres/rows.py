@@ -33,7 +33,6 @@ __all__ = [
     "page_of",
     "pruned_parameter",
     "rewrite_parameters",
-    "row_limit",
     "row_values",
     "store_parameters",
     "stored_rows",
@@ -42,7 +41,6 @@ __all__ = [
     "whole_json",
 ]
 
-_MAX_BIGINT = 2**63 - 1
 # A parameter is shorter than 1 GiB: only what is put together from several texts can be longer.
 _MAX_PARAMETER = 2**30 - 64
 
@@ -79,7 +77,9 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
 def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str:
     """Return the parameter for messages whose ids differ; see `row_values`."""
     if analyser is not None:
-        return _array(with_entry(_message_json(each), each.record, analyser) for each in messages)
+        return _array(
+            with_entry(to_json_text(each.json), each.record, analyser) for each in messages
+        )
     records = [message.record for message in messages]
     json = json_of(_messages, records, exclude_defaults=Message.omits_defaults)
     return to_json_text(json)
@@ -154,12 +154,6 @@ def where_parameter(where: Mapping[str, Any]) -> str:
     return to_json_text(to_json(where))
 
 
-def _message_json(message: Snapshot[Message]) -> str:
-    json = message.json
-    # Only the metadata contains numbers that have no column.
-    return to_json_text(json)
-
-
 def _as_bytes(json: str | bytes) -> bytes:
     return json.encode() if isinstance(json, str) else json
 
@@ -169,11 +163,6 @@ def _array(parts: Iterable[str]) -> str:
     if len(json) > _MAX_PARAMETER // 4 and len(json.encode()) > _MAX_PARAMETER:
         raise RecordTooLargeError("PostgreSQL takes less than 1 GiB in one call")
     return json
-
-
-def row_limit(count: int | None) -> int | None:
-    """Return a limit that PostgreSQL accepts; None is no limit."""
-    return None if count is None else min(count, _MAX_BIGINT)
 
 
 # Rows

@@ -110,7 +110,8 @@ REFUSALS = {
 }
 
 STORE = """
-SELECT $schema.jazzmine_store(%(conversations)s::json, %(messages)s::json, %(turn_traces)s::json)"""
+SELECT $schema.jazzmine_store(
+    %(conversations)s::json, %(messages)s::json, %(turn_traces)s::json, NULL)"""
 
 
 def _given(table: Table) -> str:

@@ -116,7 +116,7 @@ FOR EACH ROW EXECUTE FUNCTION $schema.jazzmine_index_message('$language');
 CREATE TRIGGER jazzmine_index_update AFTER UPDATE OF entry, user_id ON $schema.messages
 FOR EACH ROW EXECUTE FUNCTION $schema.jazzmine_index_message('$language');
 """
-EMPTY_TABLE = "TRUNCATE $schema.message_words"
+EMPTY_TABLE = "TRUNCATE $schema.message_words;"
 REMOVE_TABLE = "DROP TABLE IF EXISTS $schema.message_words"
 
 
