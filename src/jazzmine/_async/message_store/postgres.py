@@ -26,11 +26,10 @@ from jazzmine.backends.postgres.rows import (
     store_parameters,
     stored_rows,
     summaries,
-    where_parameter,
     whole_json,
 )
 from jazzmine.backends.postgres.schema import MESSAGE_TABLES
-from jazzmine.backends.postgres.text import from_text, to_text
+from jazzmine.backends.postgres.text import from_text, json_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.encryption.codecs import record_codec
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
@@ -294,7 +293,7 @@ class PostgresBackend(PostgresSearch):
         # How rare the wanted values are decides which index is the best.
         prepare = False if where or (by and of_user) else None
         if where:
-            parameters["where"] = where_parameter(where)
+            parameters["where"] = json_text(where)
         return page_of(await self._client.run(statement, parameters, prepare=prepare), after)
 
     async def list_messages(self, page: MessagePage) -> Sequence[Row]:

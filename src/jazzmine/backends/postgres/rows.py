@@ -7,18 +7,19 @@ from enum import Enum
 from typing import Any
 
 from pydantic import TypeAdapter
-from pydantic_core import to_json
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES
 from jazzmine.backends.postgres.text import (
     ESCAPE,
     from_json_text,
     from_text,
+    json_array,
+    json_text,
     to_json_text,
     to_text,
 )
 from jazzmine.backends.postgres.word_index import entry_of, with_entry
-from jazzmine.errors import NotFoundError, RecordTooLargeError
+from jazzmine.errors import NotFoundError
 from jazzmine.records.base import Snapshot, json_of
 from jazzmine.records.hook_arguments import Append
 from jazzmine.records.log import ANY, NOTHING
@@ -37,12 +38,8 @@ __all__ = [
     "store_parameters",
     "stored_rows",
     "summaries",
-    "where_parameter",
     "whole_json",
 ]
-
-# A parameter is shorter than 1 GiB: only what is put together from several texts can be longer.
-_MAX_PARAMETER = 2**30 - 64
 
 
 # Records as parameters
@@ -68,7 +65,7 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
         if kind == "text":
             values[name] = to_text(value.value if isinstance(value, Enum) else value)
         elif kind == "jsonb" and value is not None:
-            values[name] = to_json_text(to_json(value)) if value else _EMPTY[type(value)]
+            values[name] = json_text(value) if value else _EMPTY[type(value)]
     if table == "messages":
         values["entry"] = None if analyser is None else entry_of(snapshot.record, analyser)
     return values
@@ -77,7 +74,7 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
 def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str:
     """Return the parameter for messages whose ids differ; see `row_values`."""
     if analyser is not None:
-        return _array(
+        return json_array(
             with_entry(to_json_text(each.json), each.record, analyser) for each in messages
         )
     records = [message.record for message in messages]
@@ -106,7 +103,7 @@ def store_parameters(
         elif name == "messages":
             parameters[name] = messages_json(each, analyser)
         else:
-            parameters[name] = _array(map(whole_json, each))
+            parameters[name] = json_array(map(whole_json, each))
     return parameters
 
 
@@ -146,23 +143,11 @@ def rewrite_parameters(
 
 def pruned_parameter(conversations: Sequence[Row]) -> str:
     """Return the parameter for conversations to delete while they have their metadata."""
-    return _array(to_json_text(_as_bytes(row[1])) for row in conversations)
-
-
-def where_parameter(where: Mapping[str, Any]) -> str:
-    """Return the parameter for what the metadata has to contain."""
-    return to_json_text(to_json(where))
+    return json_array(to_json_text(_as_bytes(row[1])) for row in conversations)
 
 
 def _as_bytes(json: str | bytes) -> bytes:
     return json.encode() if isinstance(json, str) else json
-
-
-def _array(parts: Iterable[str]) -> str:
-    json = f"[{','.join(parts)}]"
-    if len(json) > _MAX_PARAMETER // 4 and len(json.encode()) > _MAX_PARAMETER:
-        raise RecordTooLargeError("PostgreSQL takes less than 1 GiB in one call")
-    return json
 
 
 # Rows
@@ -210,7 +195,7 @@ def filter_parameters(where: TraceFilter) -> tuple[list[str], dict[str, Any]]:
     for name in _FIELDS:
         if (fields := getattr(where, name)) is not None:
             # In a list, so that its numbers are as deep as those of the stored elements.
-            parameters[name] = to_json_text(to_json([fields]))
+            parameters[name] = json_text([fields])
             nested = any(isinstance(value, (dict, list)) for value in fields.values())
             conditions.append(f"nested {name}" if nested else name)
     if where.has_errors is not None:

@@ -10,12 +10,21 @@ large for a record. So a float with an exponent is written with all its digits a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from pydantic_core import to_json
 
 from jazzmine.errors import RecordTooLargeError
 
-__all__ = ["ESCAPE", "from_json_text", "from_text", "to_json_text", "to_text"]
+__all__ = [
+    "ESCAPE",
+    "from_json_text",
+    "from_text",
+    "json_array",
+    "json_text",
+    "to_json_text",
+    "to_text",
+]
 
 ESCAPE = "\ufdd0"
 """What text and JSON contain that differ from the original, apart from their numbers."""
@@ -27,7 +36,7 @@ _ESCAPE = ESCAPE.encode()
 
 # The form of pydantic's exponents; their sign, if they have one, can be found quickly.
 _EXPONENT = re.compile(rb"e\+" if b"e+" in to_json(1e16) else rb"e\d")
-_STRING_OR_FLOAT = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.]*e[-+]?\d+', re.DOTALL)
+_STRING_OR_FLOAT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.]*e[-+]?\d+', re.DOTALL)
 
 
 def to_text(value: str) -> str:
@@ -50,6 +59,11 @@ def from_text(stored: str) -> str:
     return stored.replace(f"{ESCAPE}0", "\0").replace(f"{ESCAPE}1", ESCAPE)
 
 
+def json_text(value: object) -> str:
+    """Return the JSON to store for a value; see `to_json_text`."""
+    return to_json_text(to_json(value))
+
+
 def to_json_text(json: bytes) -> str:
     """Return the JSON to store for JSON that pydantic wrote.
 
@@ -68,6 +82,18 @@ def to_json_text(json: bytes) -> str:
         if len(json) > _LARGEST:
             raise _too_large(len(json))
     return json.decode()
+
+
+def json_array(parts: Iterable[str]) -> str:
+    """Return an array of JSON to store.
+
+    Raises:
+        RecordTooLargeError: it is longer than 256 Mi characters.
+    """
+    array = f"[{','.join(parts)}]"
+    if len(array) > _LARGEST:
+        raise _too_large(len(array))
+    return array
 
 
 def _too_large(size: int) -> RecordTooLargeError:
