@@ -20,6 +20,7 @@ from benchmarks.frame.records import AGENT, START, conversation_id, conversation
 from benchmarks.frame.results import Bar, Pairs, Row, at_most
 from jazzmine.core.message_store import Conversation, MessageStore
 from jazzmine.records.base import snapshot
+from jazzmine.records.hook_arguments import Turn
 from tests.inspector.served import served
 from tests.servers.postgres import Server
 
@@ -70,11 +71,12 @@ async def fill(config: dict[str, Any]) -> None:
             stop = start + AT_ONCE
             told = messages(start, stop, CONVERSATIONS)
             traced = [trace(number, CONVERSATIONS) for number in range(start, stop, 2)]
-            await store.backend.store_many(
+            given = Turn(
                 [snapshot(one, Conversation) for one in talks[start:stop]],
                 [snapshot(one, type(one)) for one in told],
                 [snapshot(one, type(one)) for one in traced],
             )
+            await store.backend.store(given)
         named = {"conversation_id": THREAD, "user_id": "user"}
         thread = messages(CONVERSATIONS, CONVERSATIONS + IN_THE_THREAD, 1)
         updated = START + (CONVERSATIONS + IN_THE_THREAD) * 700

@@ -28,7 +28,6 @@ import psycopg
 from benchmarks.frame.lab import Lab, median_time, race
 from benchmarks.frame.results import Pairs, Row, at_most, within
 from jazzmine.core.message_store import Conversation, Message, MessageRole, MessageStore
-from jazzmine.records.base import snapshot
 from jazzmine.sync.message_store import MessageStore as SyncMessageStore
 from tests.servers.postgres import Server
 
@@ -101,7 +100,7 @@ async def fill(config: dict[str, object], count: int) -> None:
             await store.store_conversation(talk)
         several = new_messages(0, count)
         while given := list(itertools.islice(several, 5_000)):
-            await store.backend.store_many([], [snapshot(one, Message) for one in given], [])
+            await store.store_messages(given)
 
 
 async def index(config: dict[str, object]) -> float:

@@ -85,8 +85,8 @@ class StoresHalfATurn(Memory):
     """Keeps the messages of a turn whose trace is refused."""
 
     async def store(self, turn: Turn) -> None:
-        await super().store(turn._replace(trace=None))
-        await super().store(Turn(trace=turn.trace))
+        await super().store(turn._replace(traces=[]))
+        await super().store(Turn(traces=turn.traces))
 
 
 class SkipsEqualsBetweenPages(Memory):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
@@ -14,12 +14,22 @@ from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.item_rows import ItemChange, ItemRow, ItemVersion, path_text
 
-__all__ = ["ItemCodec", "value_of"]
+if TYPE_CHECKING:
+    from jazzmine.config import BackendConfig
+
+__all__ = ["ItemCodec", "item_codec", "value_of"]
 
 # The beginning of encrypted bytes, before `ID:`.
 _HEAD = b"jazzmine:sealed:"
 
 _NONCE_BYTES = 12
+
+
+def item_codec(config: BackendConfig) -> ItemCodec | None:
+    """Return the codec of a long-term memory; None if its configuration has no keys."""
+    if config.keyring is None:
+        return None
+    return ItemCodec(config.keyring, config.encryption_accepts_plain)
 
 
 class ItemCodec:
@@ -70,8 +80,8 @@ class ItemCodec:
         return None if text is None else text.partition(":")[0]
 
     def vector_key_id(self, row: ItemRow) -> str | None:
-        """Return the id of the key of the vector of a row; None if it is plain."""
-        parts = _parts(row[2])
+        """Return the id of the key of the vector at the end of a row; None if it is plain."""
+        parts = _parts(row[-1])
         return None if parts is None else parts[0]
 
     def rekeyed(self, row: ItemRow) -> ItemVersion:
@@ -82,9 +92,9 @@ class ItemCodec:
         return ItemVersion(path, row[8], {"value": encrypted, "data": encrypted_data})
 
     def rekeyed_vector(self, row: ItemRow) -> ItemVersion:
-        """Return the vector of a row, encrypted with the first key; raise as `decrypted`."""
+        """Return the vector at the end of a row, encrypted with the first key."""
         path = path_text(row)
-        vector = self._bytes(path, "vector", self._opened_vector(row)[2])
+        vector = self._bytes(path, "vector", self._opened_bytes(path, "vector", row[-1]))
         return ItemVersion(path, row[8], {"vector": vector})
 
     def _encrypted_value(

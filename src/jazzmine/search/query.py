@@ -13,6 +13,7 @@ __all__ = [
     "FoundPage",
     "Query",
     "SearchScope",
+    "SearchState",
     "Term",
     "parse_query",
     "spans_of",
@@ -71,6 +72,18 @@ class Clause(NamedTuple):
     def may_be_in(self, forms: Sequence[str]) -> bool:
         """Return whether an index has all of the terms for an entry with these words."""
         return all(any(map(term.is_in, forms)) for term in self.terms)
+
+
+class SearchState(NamedTuple):
+    """The state of a search index.
+
+    Attributes:
+        language: the language of the stems; empty without stems.
+        is_complete: whether all messages are indexed.
+    """
+
+    language: str
+    is_complete: bool
 
 
 class Query(NamedTuple):

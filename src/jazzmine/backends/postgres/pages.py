@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Literal
 
-from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, Table
 from jazzmine.backends.postgres.statements import as_json
 from jazzmine.records.base import FlaggedShown
 from jazzmine.records.types import MAX_INT
@@ -22,7 +22,6 @@ __all__ = [
     "next_messages",
     "page",
     "select",
-    "traces_of_agent",
 ]
 
 Direction = Literal["ASC", "DESC"]
@@ -131,18 +130,6 @@ def messages_page(
         return select(MESSAGES, scope + later, "ASC", limit)
 
     return page(MESSAGES, rows, "ASC", after, scope)
-
-
-@functools.lru_cache(maxsize=1024)
-def traces_of_agent(limit: int, is_later: bool) -> str:
-    """Return the statement for an agent's traces, newest first.
-
-    Args:
-        is_later: whether the parameter `offset` says how many are left out.
-    """
-    rows = select(TURN_TRACES, "agent_id = %(owner)s", "DESC", limit)
-    offset = " OFFSET %(offset)s" if is_later else ""
-    return page(TURN_TRACES, lambda _: rows + offset, "DESC", False)
 
 
 # The messages that are not flagged have an index, and the flagged ones of an assistant.

@@ -51,12 +51,21 @@ def _where(conditions: Collection[str]) -> str:
     return "\n    AND ".join(CONDITIONS[name] for name in sorted(conditions)) or "true"
 
 
-def find_traces(conditions: Collection[str], after: bool, limit: int) -> str:
-    """Return the statement for a page of the traces that match these conditions, newest first."""
-    where = _where(conditions)
-    return page(
-        TURN_TRACES, lambda later: select(TURN_TRACES, where + later, "DESC", limit), "DESC", after
-    )
+def find_traces(conditions: Collection[str], after: bool, limit: int, offset: int = 0) -> str:
+    """Return the statement for a page of the traces that match these conditions, newest first.
+
+    Args:
+        conditions: the conditions of the filter.
+        after: whether the page begins after a trace.
+        limit: the largest number of rows.
+        offset: how many are left out; other numbers than 0 are a parameter.
+    """
+    where, skipped = _where(conditions), " OFFSET %(offset)s" if offset else ""
+
+    def rows(later: str) -> str:
+        return select(TURN_TRACES, where + later, "DESC", limit) + skipped
+
+    return page(TURN_TRACES, rows, "DESC", after)
 
 
 _KEYS: dict[UsageKey, str] = {

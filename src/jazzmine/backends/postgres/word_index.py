@@ -19,8 +19,7 @@ from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.query import Clause, SearchScope, SearchState, Term
 
 __all__ = [
     "COMPLETE",

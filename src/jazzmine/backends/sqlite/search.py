@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from jazzmine.backends.sqlite.file_check import FORMAT, SEARCH_FORMAT
 from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.index import SearchState
+from jazzmine.search.query import SearchState
 
 __all__ = [
     "BLOCK",
