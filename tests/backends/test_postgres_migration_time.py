@@ -62,16 +62,6 @@ def version_of(schema: str) -> Any:
         return (row.fetchone() or (None,))[0]
 
 
-def test_a_change_may_take_longer_than_a_call(schema: str) -> None:
-    with (
-        locked(schema, HELD),
-        MessageStore.initialize(config(schema, timeout=SHORT)) as store,
-    ):
-        store.store_conversation(conversation())
-        store.store_message(message())
-    assert version_of(schema) == migrations()[-1].version + 1
-
-
 def test_others_write_while_a_change_waits_for_a_lock_that_pg_dump_has(schema: str) -> None:
     write = bound("UPDATE $schema.messages SET id = id WHERE id = 'm1'", schema)
     took = []
@@ -123,7 +113,8 @@ def test_a_change_that_takes_too_long_changes_nothing(schema: str) -> None:
 
 
 def test_others_wait_and_say_so_once(schema: str, caplog: pytest.LogCaptureFixture) -> None:
-    starters = 6
+    """Each waits for longer than a call may take, and one of them changes the tables."""
+    starters = 12
 
     def start(n: int) -> None:
         MessageStore.initialize(config(schema, timeout=SHORT, pool_min=1)).close()
@@ -137,3 +128,12 @@ def test_others_wait_and_say_so_once(schema: str, caplog: pytest.LogCaptureFixtu
     said = [one.getMessage() for one in caplog.records if schema in one.getMessage()]
     assert len(said) == starters
     assert all("another session is using or changing the tables" in one for one in said)
+    assert version_of(schema) == migrations()[-1].version + 1
+
+
+def test_many_processes_may_start_at_once_in_an_empty_database(schema: str) -> None:
+    with postgres.new_schema() as empty, ThreadPoolExecutor(12) as threads:
+        options = config(empty, pool_min=1)
+        for store in threads.map(MessageStore.initialize, [options] * 12):
+            store.close()
+        assert version_of(empty) == migrations()[-1].version + 1

@@ -40,9 +40,12 @@ SELECT set_config('statement_timeout', %(ms)s, true), set_config('lock_timeout',
 # While a migration waits for a lock on a table, every later write of the table waits behind it.
 SHORT_LOCKS = "SET LOCAL lock_timeout = 100"
 
-# Whether the schema exists, and its table of versions.
+# Whether the schema exists, and its table of versions. Functions such as `to_regclass` would not
+# see what another process has committed during the transaction.
 STATE = """
-SELECT to_regnamespace('$schema') IS NOT NULL, to_regclass('$schema.$versions') IS NOT NULL
+SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s), EXISTS (
+    SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = %(schema)s AND relname = %(versions)s)
 """
 MAKE_SCHEMA = "CREATE SCHEMA IF NOT EXISTS $schema"
 MAKE_VERSIONS = """

@@ -106,7 +106,7 @@ async def bring_up_to_date(
     async def apply() -> None:
         steps = await pending_migrations(connection, schema, component)
         await connection.run(SHORT_LOCKS)
-        has_schema, has_versions = (await _run(connection, schema, component, STATE))[0]
+        has_schema, has_versions = await _state(connection, schema, component)
         if not has_schema:
             await _run(connection, schema, component, MAKE_SCHEMA)
         if not has_versions:
@@ -168,11 +168,18 @@ async def _version(
     connection: Connection, schema: str, component: Component
 ) -> tuple[int, str | None]:
     """Return the number of the last migration, and the note of the search index."""
-    _, has_versions = (await _run(connection, schema, component, STATE))[0]
+    _, has_versions = await _state(connection, schema, component)
     if not has_versions:
         return 0, None
     version, note = (await _run(connection, schema, component, READ_VERSION))[0]
     return version, note
+
+
+async def _state(connection: Connection, schema: str, component: Component) -> tuple[bool, bool]:
+    """Return whether the schema exists, and its table of versions."""
+    values = {"schema": schema, "versions": component.versions}
+    state: tuple[bool, bool] = (await connection.run(STATE, values))[0]
+    return state
 
 
 async def _run(

@@ -106,7 +106,7 @@ def bring_up_to_date(
     def apply() -> None:
         steps = pending_migrations(connection, schema, component)
         connection.run(SHORT_LOCKS)
-        has_schema, has_versions = (_run(connection, schema, component, STATE))[0]
+        has_schema, has_versions = _state(connection, schema, component)
         if not has_schema:
             _run(connection, schema, component, MAKE_SCHEMA)
         if not has_versions:
@@ -168,11 +168,18 @@ def _version(
     connection: Connection, schema: str, component: Component
 ) -> tuple[int, str | None]:
     """Return the number of the last migration, and the note of the search index."""
-    _, has_versions = (_run(connection, schema, component, STATE))[0]
+    _, has_versions = _state(connection, schema, component)
     if not has_versions:
         return 0, None
     version, note = (_run(connection, schema, component, READ_VERSION))[0]
     return version, note
+
+
+def _state(connection: Connection, schema: str, component: Component) -> tuple[bool, bool]:
+    """Return whether the schema exists, and its table of versions."""
+    values = {"schema": schema, "versions": component.versions}
+    state: tuple[bool, bool] = (connection.run(STATE, values))[0]
+    return state
 
 
 def _run(
