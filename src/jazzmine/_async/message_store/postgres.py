@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresBackend", "PostgresMessageStore"]
 
-_ATTEMPTS_TO_CREATE = 4
 _BEFORE_ALL = -(2**63)
 
 
@@ -78,7 +77,6 @@ class PostgresBackend(PostgresSearch):
     system_name = "postgresql"
 
     async def open(self) -> None:
-        """Bring the schema up to date, and connect."""
         await self._client.open()
         try:
             await settle_search(self, self._language)
@@ -87,15 +85,12 @@ class PostgresBackend(PostgresSearch):
             raise
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.close()
 
     async def ping(self) -> None:
-        """Make one round trip to the server."""
         await self._client.run(sql.PING)
 
     async def pending(self) -> list[str]:
-        """Return the migrations that opening the store would apply."""
         return await self._client.pending()
 
     # Writes
@@ -136,15 +131,8 @@ class PostgresBackend(PostgresSearch):
             "id": to_text(conversation.record.id),
             "conversations": f"[{whole_json(conversation)}]",
         }
-        for _ in range(_ATTEMPTS_TO_CREATE):
-            rows = await self._client.run(sql.CREATE_CONVERSATION, parameters)
-            if rows:
-                return None if rows[0][1] is None else stored_rows(rows)[0]
-        # It is stored, and a policy hides it.
-        raise IntegrityError(
-            f"the id {conversation.record.id!r} is that of a conversation that this role does not"
-            " see; nothing was written"
-        )
+        rows = await self._client.run(sql.CREATE_CONVERSATION, parameters)
+        return None if rows[0][1] is None else stored_rows(rows)[0]
 
     async def rewrite(
         self,

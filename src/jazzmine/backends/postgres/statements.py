@@ -125,18 +125,19 @@ UPDATE $schema.messages SET is_flagged = %(flagged)s::boolean WHERE id = %(id)s 
 DELETE_MESSAGE = "DELETE FROM $schema.messages WHERE id = %(id)s RETURNING true"
 DELETE_CONVERSATION = "DELETE FROM $schema.conversations WHERE id = %(id)s RETURNING true"
 
-# Most often it is stored already. One that another call has stored meanwhile is neither found nor
-# made: the next attempt finds it.
+# Most often it is stored already. One that another call has stored meanwhile is read by an update
+# that changes nothing. A conversation that was made has no body.
 CREATE_CONVERSATION = f"""
 WITH found AS (
     SELECT page.id, {_object_of(CONVERSATIONS)} AS body
     FROM $schema.conversations AS page WHERE id = %(id)s
 ), made AS (
-    INSERT INTO $schema.conversations ({CONVERSATIONS.columns})
+    INSERT INTO $schema.conversations AS page ({CONVERSATIONS.columns})
     SELECT {CONVERSATIONS.values} FROM {_given(CONVERSATIONS)} WHERE NOT EXISTS (SELECT FROM found)
-    ON CONFLICT (id) DO NOTHING RETURNING id
+    ON CONFLICT (id) DO UPDATE SET title = page.title
+    RETURNING page.id, CASE WHEN page.xmax <> 0 THEN {_object_of(CONVERSATIONS)} END
 )
-SELECT id, body FROM found UNION ALL SELECT id, NULL FROM made
+SELECT * FROM found UNION ALL SELECT * FROM made
 """
 
 

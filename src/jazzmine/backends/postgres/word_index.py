@@ -33,7 +33,6 @@ __all__ = [
     "REMOVE_TABLE",
     "REMOVE_TRIGGERS",
     "SEARCH_STATE",
-    "SEARCH_STATE_AND_PENDING",
     "SEARCH_VERSION",
     "UNINDEXED",
     "clause_query",
@@ -134,10 +133,6 @@ SELECT 1000, 'search:' || %(language)s::text || ':'
 ON CONFLICT (version) DO UPDATE SET name = excluded.name, applied_at = now()
 """
 SEARCH_STATE = "SELECT name FROM $schema.jazzmine_migrations WHERE version = 1000"
-SEARCH_STATE_AND_PENDING = """
-SELECT name, EXISTS (SELECT FROM $schema.message_words WHERE is_pending)
-FROM $schema.jazzmine_migrations WHERE version = 1000
-"""
 COMPLETE = """
 UPDATE $schema.jazzmine_migrations SET name = 'search:' || %(language)s::text || ':complete'
 WHERE version = 1000 AND name = 'search:' || %(language)s::text || ':filling'

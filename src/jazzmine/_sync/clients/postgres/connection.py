@@ -6,12 +6,10 @@ import logging
 import os
 import socket
 import struct
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from operator import attrgetter
 from time import monotonic
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 from psycopg import generators, waiting
@@ -56,9 +54,6 @@ FROM (VALUES
 WHERE pg_backend_pid() = %(pid)s AND current_setting(name) = replaced
 """
 
-# OpenTelemetry's instrumentor replaces the method, and puts one back that makes no subclass.
-_CONNECT: Any = attrgetter("__func__")(psycopg.Connection.connect)
-
 
 class Connection(psycopg.Connection[TupleRow]):
     """A connection that waits for the server until a deadline.
@@ -77,12 +72,6 @@ class Connection(psycopg.Connection[TupleRow]):
         super().__init__(*args, **options)
         self.opened_at: float = monotonic()
         self.process_id: int = PROCESS.id
-
-    @classmethod
-    def connect(cls, conninfo: str = "", **options: Any) -> Self:
-        """Connect as psycopg does, whether or not its method was replaced."""
-        connection: Self = _CONNECT(cls, conninfo, **options)
-        return connection
 
     def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
         """Run one of psycopg's generators to its end, and return its value.
@@ -208,7 +197,6 @@ class Connector:
                 # psycopg picks the type of an integer by its size, and each combination of types
                 # would be prepared anew; ours are all 64 bits wide.
                 connection.adapters.register_dumper(int, Int8BinaryDumper)
-                _instrument(connection)
                 connection.deadline = Deadline(self._timeout)
                 values = {
                     "timeout": str(min(milliseconds(self._timeout), 2**31 - 1)),
@@ -231,17 +219,6 @@ class Connector:
             raise failure from None
         self.failure = None
         return connection
-
-
-def _instrument(connection: Any) -> None:
-    """Have opentelemetry-instrumentation-psycopg record the statements of a connection.
-
-    It wraps psycopg's `connect()`, which the connections of the stores do not call.
-    """
-    module = sys.modules.get("opentelemetry.instrumentation.psycopg")
-    instrumentor = getattr(module, "PsycopgInstrumentor", None)
-    if instrumentor is not None and instrumentor().is_instrumented_by_opentelemetry:
-        instrumentor.instrument_connection(connection)
 
 
 def _reset(connection: PGconn) -> None:
