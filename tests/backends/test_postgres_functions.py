@@ -77,8 +77,20 @@ async def test_writes_to_a_locked_conversation_leave_connections_to_others(
         await asyncio.gather(*tasks)
 
 
+def erase_while_given_away(admin: Admin, schema: str, store: Any, *tables: str) -> None:
+    """Give a user's records to another, after the erasure has found them and waits for a lock."""
+    with admin.transaction():
+        for table in tables:
+            merge = f"UPDATE $schema.{table} SET user_id = 'merged' WHERE user_id = 'u'"
+            admin.execute(bound(merge, schema))
+        erasing = threading.Thread(target=store.erase_user, args=("u",))
+        erasing.start()
+        time.sleep(0.3)
+    erasing.join(10)
+    assert not erasing.is_alive()
+
+
 def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, schema: str) -> None:
-    """They are changed after the erasure has found them, and before it gets their locks."""
     with MessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
         store.store_conversation(conversation("c2").model_copy(update={"user_id": "other"}))
@@ -87,32 +99,17 @@ def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, sch
         others = elsewhere("m3").model_copy(update={"user_id": "other"})
         of_others = trace("m3").model_copy(update={"conversation_id": "c2"})
         store.store_turn(messages=[others], trace=of_others)
-        with admin.transaction():
-            for table in ("conversations", "messages", "turn_traces"):
-                merge = f"UPDATE $schema.{table} SET user_id = 'merged' WHERE user_id = 'u'"
-                admin.execute(bound(merge, schema))
-            erasing = threading.Thread(target=store.erase_user, args=("u",))
-            erasing.start()
-            time.sleep(0.3)
-        erasing.join(10)
-        assert not erasing.is_alive()
+        tables = ("conversations", "messages", "turn_traces")
+        erase_while_given_away(admin, schema, store, *tables)
         assert len(store.get_messages_by_user_id("merged")) == 2
         assert len(store.get_conversations_by_user_id("merged")) == 1
         assert store.get_turn_trace_by_message_id("m3") is not None
 
 
 def test_an_item_that_was_given_to_another_user_is_kept(admin: Admin, schema: str) -> None:
-    """As above: after the erasure has found it."""
     with LongTermMemoryStore.initialize(config(schema)) as store:
         store.put(MemoryItem(namespace=("n",), key="k", value={}, user_id="u"))
-        with admin.transaction():
-            merge = "UPDATE $schema.memory_items SET user_id = 'merged' WHERE user_id = 'u'"
-            admin.execute(bound(merge, schema))
-            erasing = threading.Thread(target=store.erase_user, args=("u",))
-            erasing.start()
-            time.sleep(0.3)
-        erasing.join(10)
-        assert not erasing.is_alive()
+        erase_while_given_away(admin, schema, store, "memory_items")
         assert store.get(("n",), "k") is not None
 
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from jazzmine.errors import ConfigurationError
-from jazzmine.sync import MessageStore
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.backends.postgres_samples import config, conversation
 from tests.servers import postgres
 
@@ -40,10 +40,10 @@ def contents(admin: Connection, schema: str) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-def assert_refused(admin: Connection, schema: str, said: str) -> None:
+def assert_refused(admin: Connection, schema: str, said: str, kind: Any = MessageStore) -> None:
     before = contents(admin, schema)
     with pytest.raises(ConfigurationError, match=said):
-        MessageStore.initialize(config(schema))
+        kind.initialize(config(schema))
     assert contents(admin, schema) == before
 
 
@@ -67,6 +67,17 @@ def test_an_object_of_another_application_is_refused(
     place = f'"{schema}".{name}'
     admin.execute(f"CREATE {what.format(place)}".encode())
     assert_refused(admin, schema, rf"\b{name}\b.*nothing was changed")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("working_memory", WorkingMemoryStore), ("memory_items", LongTermMemoryStore)],
+)
+def test_a_table_of_another_application_is_refused_by_each_kind_of_store(
+    admin: Connection, schema: str, name: str, kind: Any
+) -> None:
+    admin.execute(f'CREATE TABLE "{schema}".{name} (mine int)'.encode())
+    assert_refused(admin, schema, rf"\b{name}\b.*nothing was changed", kind)
 
 
 def test_a_table_of_versions_of_another_application_is_refused(

@@ -33,7 +33,6 @@ __all__ = [
     "REMOVE_TABLE",
     "REMOVE_TRIGGERS",
     "SEARCH_STATE",
-    "SEARCH_VERSION",
     "UNINDEXED",
     "clause_query",
     "clauses_query",
@@ -123,11 +122,9 @@ def make_triggers(language: str) -> str:
     return REMOVE_TRIGGERS + _MAKE_TRIGGERS.replace("$language", language)
 
 
-SEARCH_VERSION = 1000
-"""The number of the note in the table of migrations; see `READ_VERSION`."""
-REMOVE_NOTE = "DELETE FROM $schema.$versions WHERE version = 1000"
+REMOVE_NOTE = "DELETE FROM $schema.jazzmine_migrations WHERE version = 1000"
 NOTE_SEARCH = """
-INSERT INTO $schema.$versions (version, name)
+INSERT INTO $schema.jazzmine_migrations (version, name)
 SELECT 1000, 'search:' || %(language)s::text || ':'
     || CASE WHEN EXISTS (SELECT FROM $schema.messages) THEN 'filling' ELSE 'complete' END
 ON CONFLICT (version) DO UPDATE SET name = excluded.name, applied_at = now()
