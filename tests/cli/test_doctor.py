@@ -30,7 +30,6 @@ from tests.behaviour.samples import conversation
 from tests.cli.program import Ran, all_records, objects, run
 from tests.encryption.keys import FIRST, as_text
 from tests.servers import mongodb, postgres
-from tests.servers.process import free_port
 from tests.servers.redis import Cluster, Server, eventually
 
 
@@ -170,15 +169,6 @@ def test_a_wrong_password_is_noticed_and_not_shown(current_url: str) -> None:
     assert ran.status == 3
     assert "cure: correct the user or the password" in ran.output
     assert "not-the-password" not in ran.output + ran.errors
-
-
-def test_a_dead_host_of_several_is_named(current_url: str) -> None:
-    port = postgres.port_of(postgres.dsn())
-    dead = free_port()
-    url = current_url.replace(f"127.0.0.1:{port}", f"127.0.0.1:{dead},127.0.0.1:{port}")
-    status, found = one_found("--store", f"{url}&timeout=8")
-    assert (status, found["level"]) == (0, "warning")
-    assert f"127.0.0.1:{dead}" in found["text"]
 
 
 def test_no_host_at_all_is_status_3() -> None:
