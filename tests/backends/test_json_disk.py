@@ -128,7 +128,7 @@ def test_the_replacement_of_a_file_that_is_read_on_windows_is_tried_again(
 
     with monkeypatch.context() as windows:
         windows.setattr(os, "replace", refuse_at_first)
-        windows.setattr("jazzmine.backends.json.file._IS_WINDOWS", True)
+        windows.setattr("jazzmine.backends.json.file._PAUSES", (0.0, 0.0))
         store.store_message(message("m2"))
 
     assert next(attempts) == 3

@@ -37,26 +37,6 @@ def test_a_read_sees_an_edit_by_hand(path: Path, store: JSONMessageStore) -> Non
     assert stored.original_content == "behind"
 
 
-def test_a_read_sees_two_writes_that_leave_the_same_size_and_time(
-    path: Path, store: JSONMessageStore
-) -> None:
-    text = "text 0"
-    store.store_message(message("m1", original_content=text))
-    time, new = path.stat().st_mtime_ns, path.with_name("new")
-
-    for number in range(1, 5):
-        # The second file could get the number of the first one, which was read.
-        for other in "before", f"text {number}":
-            new.write_bytes(path.read_bytes().replace(text.encode(), other.encode()))
-            os.utime(new, ns=(time, time))
-            new.replace(path)
-            text = other
-
-        stored = store.get_message_by_id("m1")
-        assert stored is not None
-        assert stored.original_content == text
-
-
 def test_a_file_that_is_removed_is_an_empty_store(path: Path, store: JSONMessageStore) -> None:
     path.unlink()
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import sqlite3
-from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
 
 from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
@@ -33,8 +30,6 @@ from jazzmine.errors import JazzmineError
 __all__ = ["MEMORY_TABLES", "SQLiteBackend", "SQLiteWorkingMemoryStore"]
 
 logger: logging.Logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 MEMORY_TABLES = Component("working_memory")
 
@@ -80,16 +75,17 @@ class SQLiteBackend(WorkingMemoryBackend):
         await self.client.close()
 
     async def ping(self) -> None:
-        await self._query(memory.ping)
+        await self.client.read(memory.ping)
 
     async def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         if renew:
             ttl = self._config.ttl_seconds
-            query = partial(memory.renew, conversation_id=conversation_id, ttl=ttl)
-            return _stored(await self.client.write(query, deadline))
-        return _stored(await self._query(partial(memory.load, conversation_id=conversation_id)))
+            row = await self.client.write(memory.renew, conversation_id, ttl, deadline=deadline)
+        else:
+            row = await self.client.read(memory.load, conversation_id)
+        return _stored(row)
 
     async def write(
         self, save: Save, again: Again, deadline: Deadline
@@ -102,7 +98,7 @@ class SQLiteBackend(WorkingMemoryBackend):
                     return self._write(connection, repeated)
             return row
 
-        row = await self.client.write(change, deadline)
+        row = await self.client.write(change, deadline=deadline)
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self._background_tasks.start(self._sweep)
@@ -119,48 +115,42 @@ class SQLiteBackend(WorkingMemoryBackend):
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
         about = (lock.conversation_id, lock.token, lock.holder, lock.seconds, lock.renews, ttl)
-        row = await self.client.write(lambda connection: memory.lock(connection, *about), deadline)
+        row = await self.client.write(memory.lock, *about, deadline=deadline)
         return _locked(row) or _stored(row)
 
     async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        about = (conversation_id, token)
-        await self.client.write(lambda connection: memory.unlock(connection, *about), deadline)
+        await self.client.write(memory.unlock, conversation_id, token, deadline=deadline)
 
     async def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
-        return await self._query(partial(memory.conversations, user_id=user_id), None)
+        return await self.client.read(memory.conversations, user_id, records=None)
 
     async def sample(self, limit: int, deadline: Deadline) -> list[str]:
-        return await self._query(partial(memory.conversations, user_id=None, limit=limit), limit)
+        return await self.client.read(memory.conversations, None, limit, records=limit)
 
     async def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
         about = (conversation_id, stored.mark, data, number)
-        return await self.client.write(
-            lambda connection: memory.replace(connection, *about), deadline
-        )
+        return await self.client.write(memory.replace, *about, deadline=deadline)
 
     async def purge(self) -> None:
         await self.client.purge()
 
     async def count(self, deadline: Deadline) -> int:
-        return await self._query(memory.count, None)
+        return await self.client.read(memory.count, records=None)
 
     async def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        await self.client.write(partial(memory.erase_expired, user_id=user_id), deadline)
+        await self.client.write(memory.erase_expired, user_id, deadline=deadline)
         await self.purge()
 
     async def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
         try:
             deadline = Deadline(self._config.timeout)
-            if await self.client.write(memory.sweep, deadline):
+            if await self.client.write(memory.sweep, deadline=deadline):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
-
-    async def _query(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
-        return await self.client.read(lambda connection, _: query(connection), records)
 
 
 def _stored(row: Row) -> Stored:

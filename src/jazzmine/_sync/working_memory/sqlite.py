@@ -5,9 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import sqlite3
-from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
 
 from jazzmine._sync.background import BackgroundTasks
 from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
@@ -33,8 +30,6 @@ from jazzmine.errors import JazzmineError
 __all__ = ["MEMORY_TABLES", "SQLiteBackend", "SQLiteWorkingMemoryStore"]
 
 logger: logging.Logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 MEMORY_TABLES = Component("working_memory")
 
@@ -80,16 +75,17 @@ class SQLiteBackend(WorkingMemoryBackend):
         self.client.close()
 
     def ping(self) -> None:
-        self._query(memory.ping)
+        self.client.read(memory.ping)
 
     def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         if renew:
             ttl = self._config.ttl_seconds
-            query = partial(memory.renew, conversation_id=conversation_id, ttl=ttl)
-            return _stored(self.client.write(query, deadline))
-        return _stored(self._query(partial(memory.load, conversation_id=conversation_id)))
+            row = self.client.write(memory.renew, conversation_id, ttl, deadline=deadline)
+        else:
+            row = self.client.read(memory.load, conversation_id)
+        return _stored(row)
 
     def write(
         self, save: Save, again: Again, deadline: Deadline
@@ -102,7 +98,7 @@ class SQLiteBackend(WorkingMemoryBackend):
                     return self._write(connection, repeated)
             return row
 
-        row = self.client.write(change, deadline)
+        row = self.client.write(change, deadline=deadline)
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self._background_tasks.start(self._sweep)
@@ -119,48 +115,42 @@ class SQLiteBackend(WorkingMemoryBackend):
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
         about = (lock.conversation_id, lock.token, lock.holder, lock.seconds, lock.renews, ttl)
-        row = self.client.write(lambda connection: memory.lock(connection, *about), deadline)
+        row = self.client.write(memory.lock, *about, deadline=deadline)
         return _locked(row) or _stored(row)
 
     def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        about = (conversation_id, token)
-        self.client.write(lambda connection: memory.unlock(connection, *about), deadline)
+        self.client.write(memory.unlock, conversation_id, token, deadline=deadline)
 
     def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
-        return self._query(partial(memory.conversations, user_id=user_id), None)
+        return self.client.read(memory.conversations, user_id, records=None)
 
     def sample(self, limit: int, deadline: Deadline) -> list[str]:
-        return self._query(partial(memory.conversations, user_id=None, limit=limit), limit)
+        return self.client.read(memory.conversations, None, limit, records=limit)
 
     def replace(
         self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
     ) -> bool:
         about = (conversation_id, stored.mark, data, number)
-        return self.client.write(
-            lambda connection: memory.replace(connection, *about), deadline
-        )
+        return self.client.write(memory.replace, *about, deadline=deadline)
 
     def purge(self) -> None:
         self.client.purge()
 
     def count(self, deadline: Deadline) -> int:
-        return self._query(memory.count, None)
+        return self.client.read(memory.count, records=None)
 
     def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        self.client.write(partial(memory.erase_expired, user_id=user_id), deadline)
+        self.client.write(memory.erase_expired, user_id, deadline=deadline)
         self.purge()
 
     def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
         try:
             deadline = Deadline(self._config.timeout)
-            if self.client.write(memory.sweep, deadline):
+            if self.client.write(memory.sweep, deadline=deadline):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
-
-    def _query(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
-        return self.client.read(lambda connection, _: query(connection), records)
 
 
 def _stored(row: Row) -> Stored:

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
-from jazzmine.backends.sqlite.file_check import FORMAT, SEARCH_FORMAT
 from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.index import SearchState
@@ -31,12 +30,12 @@ __all__ = [
     "copy_entries",
     "count_unindexed",
     "fill",
-    "has_pending",
     "index_changes",
     "index_pending",
     "make",
     "merge",
     "read_state",
+    "read_state_and_pending",
     "role_token",
     "user_token",
 ]
@@ -161,8 +160,8 @@ def read_state(connection: sqlite3.Connection) -> SearchState | None:
     return SearchState(_text(language), next_seq is None)
 
 
-def make(connection: sqlite3.Connection, language: str | None) -> None:
-    """Make the index, for no message yet, in place of another one; None removes it."""
+def make(connection: sqlite3.Connection, language: str | None, size: int) -> None:
+    """Make the index, for `size` messages at first, in place of another one; None removes it."""
     stored = read_state(connection)
     if (None if stored is None else stored.language) == language:
         return
@@ -170,8 +169,6 @@ def make(connection: sqlite3.Connection, language: str | None) -> None:
         connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
     for table in ("index", "entries", "removed", "blocks", "state"):
         connection.execute(f"DROP TABLE IF EXISTS search_{table}")
-    # An older version refuses the database.
-    connection.execute(f"PRAGMA user_version = {FORMAT if language is None else SEARCH_FORMAT}")
     if language is None:
         return
     for statement in _TABLES:
@@ -180,6 +177,8 @@ def make(connection: sqlite3.Connection, language: str | None) -> None:
         connection.execute(f"CREATE TRIGGER {name} {trigger}")
     first = connection.execute("SELECT min(seq) FROM stored_messages").fetchone()[0]
     connection.execute("INSERT INTO search_state VALUES (?, ?, 0)", [language, first])
+    if size:
+        fill(connection, size)
 
 
 def fill(connection: sqlite3.Connection, size: int) -> tuple[int, int]:
@@ -212,9 +211,12 @@ def count_unindexed(connection: sqlite3.Connection) -> int:
     return count
 
 
-def has_pending(connection: sqlite3.Connection) -> bool:
-    """Return whether messages were stored that are not indexed."""
-    return bool(connection.execute(_HAS_PENDING).fetchone()[0])
+def read_state_and_pending(connection: sqlite3.Connection) -> tuple[SearchState | None, bool]:
+    """Return the same as `read_state`, and whether a complete index lacks stored messages."""
+    state = read_state(connection)
+    if state is None or not state.is_complete:
+        return state, False
+    return state, bool(connection.execute(_HAS_PENDING).fetchone()[0])
 
 
 def index_changes(connection: sqlite3.Connection) -> bool:
@@ -268,8 +270,7 @@ def copy_entries(
     sources = connection.execute(_SOURCES, [source, *last]).fetchall()
     for (scope, entry), (seq,) in zip(sources, connection.execute(_COPIES, [copy]), strict=True):
         if entry is not None:
-            # Version 1.2 also noted whose the conversation is.
-            user, _, *_, role = scope.split(" ")
+            user, _, role = scope.split(" ")
             entries.append((f"{user} {conversation_token(copy)} {role}", entry, seq))
     _index(connection, entries)
 
