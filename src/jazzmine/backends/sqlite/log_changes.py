@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.queries import STORED, messages_by_ids
 from jazzmine.backends.sqlite.rows import MESSAGE_COLUMNS, TRACE_COLUMNS, message_values
 from jazzmine.backends.sqlite.writes import (
@@ -148,7 +147,6 @@ def fork(connection: sqlite3.Connection, fork: Fork) -> dict[str, str]:
     }
     connection.execute(_COPY_MESSAGES, parameters)
     connection.execute(_COPY_TRACES, parameters)
-    search.copy_entries(connection, conversation_id, last, owner)
     ids = connection.execute(_COPIED_IDS, parameters)
     return {message_id: forked_id(salt, message_id) for (message_id,) in ids}
 
