@@ -27,7 +27,7 @@ State = Any
 # A checkpoint every few writes: the file itself is written as well, not only the -wal file.
 _PAGES_A_CHECKPOINT = 20
 
-connect, write = sqlite3.connect, os.write
+connect = sqlite3.connect
 
 MESSAGE_STEPS: list[Callable[[Any], object]] = [
     lambda store: store.store_conversation(conversation("c1")),
@@ -116,11 +116,6 @@ def _connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
     return connection
 
 
-def _write_some(fd: int, data: Any) -> int:
-    """Write as little at once as a system may."""
-    return write(fd, bytes(data[:4096]))
-
-
 def _descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -128,7 +123,6 @@ def _descriptors() -> int:
 def main(folder: str, kind: str, end: str) -> None:
     """Make all writes."""
     patch.object(sqlite3, "connect", _connect).start()
-    patch.object(os, "write", _write_some).start()
     states = os.open(Path(folder, "states"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         store = open_store(kind, folder)
