@@ -64,24 +64,3 @@ async def test_fifty_writes_at_once_take_two_flushes_at_most(
 
         assert len(await store.get_messages_by_conversation_id("c1")) == 50
     assert 1 <= len(flushes) <= 2
-
-
-def test_a_prune_of_many_conversations_writes_the_file_a_few_times(
-    path: Path, store: JSONMessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = [f"old{n}" for n in range(300)]
-    for name in names:
-        store.store_conversation(conversation(name))
-    store.store_messages([message(f"m {name}", conversation_id=name) for name in names])
-    written = []
-    replace = os.replace
-
-    def count(source: str, target: str) -> None:
-        written.append(target)
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", count)
-
-    assert store.prune_conversations(before=2**62, limit=300) == 300
-
-    assert len(written) < 10

@@ -12,12 +12,13 @@ import sys
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation
-from tests.faults.disk_steps import FILES, NOTHING, STEPS, State, open_store, seen
+from tests.faults.disk_steps import NOTHING, STEPS, State, open_store, path_of, seen
 from tests.faults.sizes import SOAK, report, some
 
 
@@ -49,7 +50,7 @@ FAILING = {
 
 def traced(folder: Path, kind: str, end: str, *options: str) -> tuple[str, str]:
     """Return what `disk_steps` printed, and its system calls on the store's files."""
-    path = folder / FILES[kind]
+    path = path_of(kind, folder)
     suffixes = ("", ".tmp", "-wal", "-shm", "-journal")
     files = [str(folder), *(f"{path}{suffix}" for suffix in suffixes)]
     watched = [option for file in files for option in ("-P", file)]
@@ -72,13 +73,13 @@ def found(folder: Path, kind: str) -> State:
         now = seen(store)
     if kind == "json":
         return now
-    with closing(sqlite3.connect(folder / FILES[kind])) as connection:
+    with closing(sqlite3.connect(path_of(kind, folder))) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     return now
 
 
-@pytest.fixture(params=STEPS)
+@pytest.fixture(params=["json", "sqlite"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -105,7 +106,7 @@ def test_a_write_that_fails_changes_nothing_whichever_call_failed(
     (tmp_path / "count").mkdir()
     options = ["-y", "-e", f"trace={','.join(FAILING)}"]
     _, calls = traced(tmp_path / "count", kind, "close", *options)
-    assert len(states(tmp_path / "count")) == len(STEPS[kind])
+    assert len(states(tmp_path / "count")) == len(STEPS)
     cases = [
         (call, error, number)
         for call, errors in FAILING.items()
@@ -125,7 +126,7 @@ def test_a_write_that_fails_changes_nothing_whichever_call_failed(
         # Half of the programs end without closing, so that the -wal file is read as after a crash.
         said, _ = traced(folder, kind, "abandon" if index % 2 else "close", "-e", inject)
 
-        expected = [NOTHING[kind], *states(folder)][-1]
+        expected = [NOTHING, *states(folder)][-1]
         assert found(folder, kind) == expected, (call, error, number, said)
         failed += "failed" in said or "not opened" in said
     assert failed
@@ -160,14 +161,17 @@ def test_a_json_file_is_flushed_before_it_has_its_name_and_then_its_folder(
     assert calls == [("flush", temporary), renamed, ("flush", str(tmp_path))]
 
 
-@pytest.mark.parametrize("synchronous", ["full", "normal"])
-def test_a_write_of_sqlite_waits_for_the_disk_unless_told_otherwise(
-    tmp_path: Path, synchronous: str
+@pytest.mark.parametrize(("synchronous", "number"), [("full", 2), ("normal", 1)])
+def test_sqlite_waits_for_the_disk_unless_told_otherwise_and_makes_no_temporary_files(
+    tmp_path: Path, synchronous: str, number: int
 ) -> None:
-    url = f"sqlite:{tmp_path / 'agent.db'}?synchronous={synchronous}"
-    pragma = "PRAGMA synchronous"
+    options = {"synchronous": number, "temp_store": 2, "secure_delete": 1, "foreign_keys": 1}
 
-    with MessageStore.initialize(url) as store:
-        (number,) = store.backend.client.write(lambda driver: driver.execute(pragma).fetchone())
-
-    assert number == (2 if synchronous == "full" else 1)
+    config = {"storage": "sqlite", "path": str(tmp_path / "agent.db"), "synchronous": synchronous}
+    with MessageStore.initialize(config) as store:
+        client: Any = vars(store.backend)["client"]
+        for name, value in options.items():
+            pragma = f"PRAGMA {name}"
+            assert (
+                client.write(lambda driver, sql=pragma: driver.execute(sql).fetchone()[0]) == value
+            )
