@@ -7,6 +7,7 @@ import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TypeAlias
 
 from jazzmine.backends.files import require_regular
@@ -81,7 +82,7 @@ def _write(temporary: str, path: str, content: Iterable[bytes], *, fsync: bool) 
     """Write a file with the mode of another one; root gives it the owner of that, too."""
     with suppress(FileNotFoundError):
         os.unlink(temporary)  # of a killed process
-    with open(temporary, "xb", opener=_open_for_owner) as file:
+    with open(temporary, "xb", opener=partial(os.open, mode=0o600)) as file:
         with suppress(FileNotFoundError):
             replaced = os.stat(path)
             if hasattr(os, "geteuid") and os.geteuid() == 0 != replaced.st_uid:
@@ -94,10 +95,6 @@ def _write(temporary: str, path: str, content: Iterable[bytes], *, fsync: bool) 
             # A failed flush may have dropped the pages that it could not write, so it is never
             # repeated on this file: the write fails.
             os.fsync(file.fileno())
-
-
-def _open_for_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _rename(temporary: str, path: str) -> None:
