@@ -28,6 +28,9 @@ AnyDatabase: TypeAlias = Database | MemoryDatabase
 # A read of so many records takes no longer than passing it to a thread and back.
 _FEW_RECORDS = 50
 
+# How long, in s, a cancelled call waits for the commit of what was begun.
+_LONGEST_COMMIT = 1.0
+
 
 class SQLiteClient:
     """Runs queries and changes of a database.
@@ -82,7 +85,7 @@ class SQLiteClient:
         """Commit a change, perhaps with others, and return its result.
 
         A call that is cancelled before its change was begun changes nothing; what was begun is
-        done.
+        done before the call ends, so that a read shows which it was.
 
         Args:
             change: called in the writing thread with a connection, in a transaction, and the
@@ -103,11 +106,16 @@ class SQLiteClient:
                 remaining = remaining_of_call(self.database.timeout)
             else:
                 remaining = deadline.remaining()
-            if not await done.wait(remaining):
-                raise self._late(call)
-        except BaseException:
+            in_time = await done.wait(remaining)
+        except GeneratorExit:
             call.cancel()
             raise
+        except BaseException:
+            if not call.cancel():
+                await done.wait(_LONGEST_COMMIT)
+            raise
+        if not in_time:
+            raise self._late(call)
         if call.error is not None:
             raise call.error
         result: T = call.result
