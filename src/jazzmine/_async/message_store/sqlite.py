@@ -16,7 +16,7 @@ from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.config import SQLiteConfig
-from jazzmine.encryption.codecs import record_codec
+from jazzmine.encryption.records import record_codec
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
@@ -28,9 +28,8 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -83,20 +82,7 @@ class SQLiteBackend(SQLiteSearch):
 
     async def store(self, turn: Turn) -> None:
         """Store some records in one transaction."""
-        conversation, messages, trace = turn
-        conversations = () if conversation is None else (conversation,)
-        await self.client.write(
-            writes.put, conversations, messages, () if trace is None else (trace,)
-        )
-
-    async def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        """Store many records in one transaction."""
-        await self.client.write(writes.put, conversations, messages, traces)
+        await self.client.write(writes.put, *turn)
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         """Set a message's flag."""
@@ -242,14 +228,9 @@ class SQLiteBackend(SQLiteSearch):
         """Return all traces of a conversation."""
         return await self._rows(None, queries.TRACES_OF_CONVERSATION, conversation_id)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        """Return traces of an agent."""
-        limits = limit_of(limit), limit_of(offset)
-        return await self._rows(None, queries.TRACES_OF_AGENT, agent_id, *limits)
-
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
         """Return a page of the traces that match."""
-        return await self.client.read(trace_queries.find_traces, *page, records=None)
+        return await self.client.read(trace_queries.find_traces, page, records=None)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match."""

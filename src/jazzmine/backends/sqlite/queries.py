@@ -22,7 +22,6 @@ __all__ = [
     "OLD_CONVERSATIONS",
     "PING",
     "STORED",
-    "TRACES_OF_AGENT",
     "TRACES_OF_CONVERSATION",
     "TRACE_OF_MESSAGE",
     "Listing",
@@ -54,14 +53,6 @@ WHERE conversation_id = ? AND (timestamp, seq) > (?, ?) ORDER BY timestamp, seq 
 
 TRACES_OF_CONVERSATION = """
 SELECT id, body FROM stored_turn_traces WHERE conversation_id = ? ORDER BY turn_number, seq
-"""
-
-# The traces that are left out are counted in the index, and not read.
-TRACES_OF_AGENT = """
-SELECT id, body FROM main.stored_turn_traces WHERE seq IN (
-    SELECT seq FROM stored_turn_traces WHERE agent_id = ?
-    ORDER BY started_at_ms DESC, seq DESC LIMIT ? OFFSET ?)
-ORDER BY started_at_ms DESC, seq DESC
 """
 
 # The conversations are chosen from the index alone, and their rows are not read.
