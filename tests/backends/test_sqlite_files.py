@@ -148,6 +148,19 @@ def test_a_damaged_file_raises_an_error_that_names_it(
     assert caught.value.filename == str(path)
 
 
+def test_a_file_that_may_not_be_written_is_not_opened(
+    path: Path, store: SQLiteMessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The -wal and -shm files of a reader would keep those from writing who may."""
+    store.close()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+
+    with pytest.raises(PermissionError, match=path.name):
+        opened(path)
+
+    assert os.listdir(path.parent) == [path.name]
+
+
 # Moved, removed and replaced while it is open
 
 

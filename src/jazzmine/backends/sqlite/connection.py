@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import sys
@@ -107,11 +108,18 @@ class Connection:
 
 
 def create_file(path: str) -> None:
-    """Create an empty file that only its owner may read and write, if there is no file."""
+    """Create an empty file that only its owner may read and write, if there is no file.
+
+    Raises:
+        OSError: it cannot be created, or may not be written.
+    """
     # Closing any descriptor of a file releases the locks that SQLite has on it in this process:
     # no other thread may open the database before this descriptor is closed.
     with _opening, suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    if not os.access(path, os.W_OK):
+        # The -wal and -shm files of a reader would keep those from writing who may.
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 _registering = threading.RLock()  # a finalizer may make a connection meanwhile
