@@ -11,12 +11,13 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic_core import from_json
 
 from jazzmine.backends.files import require_own_folder, require_regular
 from jazzmine.backends.json.document import (
     KINDS,
     SEPARATOR,
+    Document,
     Kind,
     content_of,
     document_of,
@@ -27,7 +28,7 @@ from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.writer import Call
-from jazzmine.records.base import require_stored, snapshot
+from jazzmine.records.base import require_stored
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["JSONDatabase"]
@@ -89,15 +90,15 @@ class JSONDatabase(MemoryDatabase):
     def _update(self, connection: sqlite3.Connection) -> None:
         content, version = read_file(self.path)
         self._version = None
-        document = document_of(self.path, content) if version else {}
-        language: str | None = document.get("search")
+        empty = Document([[] for _ in KINDS])
+        records, language = document_of(self.path, content) if version else empty
         # A conversation that takes the place of another one keeps its messages.
         connection.execute("PRAGMA foreign_keys = OFF")
         try:
             connection.execute("BEGIN")
             search.make(connection, language, 0)
-            for kind in KINDS:
-                self._store(connection, kind, document.get(kind.name, []))
+            for kind, lines in zip(KINDS, records, strict=True):
+                self._store(connection, kind, lines)
             if language is not None:
                 search.fill(connection, MAX_INT)
                 search.index_pending(connection)
@@ -111,7 +112,7 @@ class JSONDatabase(MemoryDatabase):
         self._version, self._language = version, language
         self.has_search: bool = language is not None
 
-    def _store(self, connection: sqlite3.Connection, kind: Kind, given: Sequence[Any]) -> None:
+    def _store(self, connection: sqlite3.Connection, kind: Kind, lines: Sequence[bytes]) -> None:
         """Make the records of a kind those of the file.
 
         A record that is the start of a page keeps its number, as long as only this library writes
@@ -121,8 +122,8 @@ class JSONDatabase(MemoryDatabase):
         table = kind.table
         stored = connection.execute(f"SELECT seq, id, body FROM {table} ORDER BY seq").fetchall()
         same = 0
-        for row, fields in zip(stored, given, strict=False):
-            if row[2] != _json_of(fields):
+        for row, line in zip(stored, lines, strict=False):
+            if row[2] != line:
                 break
             same += 1
         last = stored[same - 1][0] if same else 0
@@ -134,18 +135,17 @@ class JSONDatabase(MemoryDatabase):
         numbers = {row[1].decode(): row[0] for row in islice(stored, same, None)}
         marks = ", ".join("?" for _ in kind.columns.split(", "))
         statement = f"INSERT INTO {table} (seq, {kind.columns}) VALUES (?, {marks})"
-        for index, fields in enumerate(islice(given, same, None), same):
+        for index, line in enumerate(islice(lines, same, None), same):
             try:
-                record: Any = kind.record.__pydantic_validator__.validate_python(fields)
+                record: Any = kind.record.__pydantic_validator__.validate_json(line)
                 require_stored(record)
                 number = numbers.get(record.id, 0)
                 if number <= last:
                     number = highest = highest + 1
                 last = number
-                values = kind.values(record, snapshot(record, kind.record).json)
-                connection.execute(statement, [number, *values])
+                connection.execute(statement, [number, *kind.values(record, line)])
             except (ValidationError, sqlite3.IntegrityError) as error:
-                raise invalid(self.path, _name(kind, index, fields), _reason(error)) from None
+                raise invalid(self.path, _name(kind, index, line), _reason(error)) from None
 
     # Writes
 
@@ -181,16 +181,9 @@ class JSONDatabase(MemoryDatabase):
         self._language = language
 
 
-def _json_of(fields: Any) -> bytes:
-    """Return a record of the file as it would be stored; nothing if it cannot be."""
-    try:
-        return to_json(fields)
-    except PydanticSerializationError:
-        return b""
-
-
-def _name(kind: Kind, index: int, fields: Any) -> str:
+def _name(kind: Kind, index: int, line: bytes) -> str:
     """Return what error messages call a record of the file."""
+    fields = from_json(line)
     record_id = fields.get("id") if isinstance(fields, dict) else None
     shown = f" (id {record_id!r})" if isinstance(record_id, str) else ""
     return f"{kind.name}[{index}]{shown}"

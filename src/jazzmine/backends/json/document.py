@@ -22,13 +22,15 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from jazzmine.backends.sqlite import rows
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["KINDS", "SEPARATOR", "Kind", "content_of", "document_of", "invalid"]
+__all__ = ["KINDS", "SEPARATOR", "Document", "Kind", "content_of", "document_of", "invalid"]
 
 _VERSION = 1
 
@@ -80,8 +82,20 @@ def content_of(records: Sequence[bytes], search: str | None) -> list[bytes]:
     return [*blocks[:-1], b"]}\n"]
 
 
-def document_of(path: str, content: bytes) -> dict[str, Any]:
-    """Return the object in a file, whose records are not validated.
+class Document(NamedTuple):
+    """The content of a file.
+
+    Attributes:
+        records: those of each kind as JSON.
+        search: the language of the search index, empty for no stems; None if there is none.
+    """
+
+    records: Sequence[Sequence[bytes]]
+    search: str | None = None
+
+
+def document_of(path: str, content: bytes) -> Document:
+    """Return the content of a file, whose records are not validated.
 
     Args:
         path: the file's name, for error messages.
@@ -89,7 +103,7 @@ def document_of(path: str, content: bytes) -> dict[str, Any]:
 
     Raises:
         JSONDecodeError: it is not JSON; the text has the file, line and column.
-        ConfigurationError: it is not a store of this version.
+        ConfigurationError: it is not a store of this version, or UTF-8 cannot encode a record.
     """
     data = _parsed(path, content)
     names = [kind.name for kind in KINDS]
@@ -105,10 +119,18 @@ def document_of(path: str, content: bytes) -> dict[str, Any]:
         )
     if not isinstance(data.get("search"), str | None):
         raise invalid(path, "search", "is no language")
-    for name in names:
-        if not isinstance(data.setdefault(name, []), list):
-            raise invalid(path, name, "is no list")
-    return data
+    return Document(
+        [_records(path, name, data.get(name, [])) for name in names], data.get("search")
+    )
+
+
+def _records(path: str, name: str, section: object) -> list[bytes]:
+    if not isinstance(section, list):
+        raise invalid(path, name, "is no list")
+    try:
+        return [to_json(fields) for fields in section]
+    except PydanticSerializationError as error:
+        raise invalid(path, f"a record of {name}", str(error)) from None
 
 
 def _parsed(path: str, content: bytes) -> Any:
