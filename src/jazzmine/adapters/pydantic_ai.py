@@ -76,7 +76,7 @@ class JazzmineConversationStore(ConversationStore):
         agent_id: str,
         user_id: str | None = None,
     ) -> None:
-        self._store = as_async(store)
+        self._store: AsyncMessageStore = as_async(store)
         self._agent_id = require_session_id(agent_id, "agent_id")
         self._user_id = None if user_id is None else require_session_id(user_id, "user_id")
         self._runs = Runs(self._store, self._agent_id, self._user_id)
