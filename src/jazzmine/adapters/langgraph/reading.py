@@ -10,7 +10,6 @@ from langgraph.checkpoint.base import CheckpointTuple
 from jazzmine.adapters.langgraph.checkpoints import (
     THREADS,
     Entry,
-    KnownCheckpoint,
     Storage,
     checkpoint_key,
     checkpoints_of,
@@ -167,10 +166,11 @@ class Reader(Storage):
                     if isinstance(reference, bytes)
                     else [element for digest in reference for element in value_at(digest)]
                 )
-        known = KnownCheckpoint(
-            checkpoint["channel_versions"],
-            {name: found for name, found in record["values"].items() if name in channels},
-        )
+        known = {
+            name: (checkpoint["channel_versions"].get(name), reference)
+            for name, reference in record["values"].items()
+            if name in channels
+        }
         self.add_checkpoint((thread, namespace, checkpoint["id"]), known)
         parent = record["parent"]
         return CheckpointTuple(
