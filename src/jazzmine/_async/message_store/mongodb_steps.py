@@ -68,9 +68,9 @@ Collections: TypeAlias = Mapping[str, Collection]
 class TurnDocuments(NamedTuple):
     """The documents of a turn."""
 
-    conversation: Document | None
+    conversations: Sequence[Document]
     messages: Sequence[Document]
-    trace: Document | None
+    traces: Sequence[Document]
 
 
 class AppendDocuments(NamedTuple):
@@ -113,21 +113,20 @@ async def put_turn(
         turn: the records.
         known: whether the trace's message may have another trace; otherwise that is an error.
     """
-    conversation, messages, trace = turn
-    own = "" if conversation is None else conversation["id"]
-    owners = {message["conversation_id"] for message in messages} - {own}
-    await _require_conversations(stored, session, owners)
-    if trace is not None:
+    conversations, messages, traces = turn
+    owners = {message["conversation_id"] for message in messages}
+    await _require_conversations(stored, session, owners.difference(map(id_of, conversations)))
+    for trace in traces:
         await require_message(stored, session, trace, messages)
-    if conversation is not None:
+    for conversation in conversations:
         # With the number it is another document than before, even if the record is the same.
-        touched = {**conversation, TOUCHED: time_ns()}
-        await stored[CONVERSATIONS].replace_one(equal(id=own), touched, True, session=session)
+        own, touched = equal(id=conversation["id"]), {**conversation, TOUCHED: time_ns()}
+        await stored[CONVERSATIONS].replace_one(own, touched, True, session=session)
     if messages:
         replacements = [ReplaceOne(own_message(one), one, upsert=True) for one in messages]
         # Ordered, because `_id` orders messages with equal timestamps.
         await stored[MESSAGES].bulk_write(replacements, session=session)
-    if trace is not None:
+    for trace in traces:
         if known:
             await stored[TRACES].delete_many(other_traces(trace), session=session)
         query = equal(id=trace["id"], message_id=trace["message_id"])
