@@ -48,11 +48,6 @@ def database(config: Config) -> Any:
     return mongodb.client(config["uri"])[config["db"]]
 
 
-def names(config: Config) -> list[str]:
-    noted = database(config)["jazzmine_fields"].find_one({"_id": "names"})
-    return list(noted["names"])
-
-
 def searched(config: Config) -> list[Any]:
     fields = {"_id": 0, "id": 1, "search_entry": 1}
     return list(database(config)["messages"].find({}, fields, sort=[("timestamp", 1)]))
@@ -73,16 +68,8 @@ def test_a_store_without_search_has_no_part_of_it(config: Config) -> None:
         store.store_message(message("m1", 1))
     messages = database(config)["messages"]
 
-    for some in (names(config), messages.index_information(), messages.find_one()):
+    for some in (messages.index_information(), messages.find_one()):
         assert not [name for name in some if "search" in name]
-
-
-def test_a_version_that_does_not_know_of_the_index_finds_its_field_noted(
-    config: Config, store: MessageStore
-) -> None:
-    assert "messages.search_entry" in names(config)
-    store.backend.make_search(None)
-    assert "messages.search_entry" not in names(config)
 
 
 def test_a_message_of_a_process_that_was_open_before_is_found(config: Config) -> None:

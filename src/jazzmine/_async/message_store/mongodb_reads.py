@@ -12,7 +12,7 @@ from jazzmine._async.clients.mongodb.types import Session
 from jazzmine._async.message_store.backend import Batch, TraceKey
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
-from jazzmine.backends.mongodb.documents import Document, stored_fields, to_row, to_rows
+from jazzmine.backends.mongodb.documents import Document, to_row, to_rows
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_BY,
@@ -25,7 +25,6 @@ from jazzmine.backends.mongodb.queries import (
     TRACES_OF_CONVERSATION,
     Listing,
     among,
-    count_by_conversation,
     equal,
     owned_by,
     visible,
@@ -36,9 +35,7 @@ from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind
 from jazzmine.records.hook_arguments import ConversationPage, MessagePage, NewestPage, TracePage
-from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["COLLECTIONS_OF", "MongoDBReads"]
@@ -58,11 +55,6 @@ COLLECTIONS_OF: dict[RecordKind, str] = {
     "messages": MESSAGES,
     "traces": TRACES,
 }
-_FIELDS = [
-    *stored_fields(CONVERSATIONS, Conversation),
-    *stored_fields(MESSAGES, Message),
-    *stored_fields(TRACES, TurnTrace),
-]
 _STANDALONE = (
     "MongoDB runs as a standalone server, without transactions: a call that fails may leave a part"
     " of its records, which `jazzmine doctor` finds; make it a replica set of one server"
@@ -76,12 +68,12 @@ class MongoDBReads(MongoDBSearch):
     system_name = "mongodb"
 
     def __init__(self, config: MongoDBConfig) -> None:
-        super().__init__(MongoDBClient(config, INDEXES, _FIELDS), config.migration_timeout)
+        super().__init__(MongoDBClient(config, INDEXES))
         self._language = config.search_language
 
     async def open(self) -> None:
+        await self.client.open()
         try:
-            await self.client.open()
             await settle_search(self, self._language)
         except BaseException:
             await self.client.close()
@@ -90,10 +82,7 @@ class MongoDBReads(MongoDBSearch):
             logger.warning(_STANDALONE)
 
     async def pending(self) -> list[str]:
-        try:
-            return await self.client.pending()
-        finally:
-            await self.client.close()
+        return await self.client.pending()
 
     async def close(self) -> None:
         await self.client.close()
@@ -137,7 +126,8 @@ class MongoDBReads(MongoDBSearch):
         listing = MESSAGES_OF_CONVERSATION
         documents = await self._find(listing, listing.of(conversation_id, cursor), size)
         if documents:
-            cursor = listing.cursor(documents[-1])
+            last = documents[-1]
+            cursor = {"_id": last["_id"], listing.field: last.get(listing.field)}
         return Batch(to_rows(documents), cursor)
 
     async def list_newest(self, page: NewestPage) -> Sequence[Row]:
@@ -145,9 +135,11 @@ class MongoDBReads(MongoDBSearch):
         return await self._page(NEWEST_MESSAGES, owner, limit, after, visible(owner, flagged))
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        pipeline = count_by_conversation(among("conversation_id", conversation_ids))
-        groups = await self._aggregate(MESSAGES, pipeline)
-        return {group["_id"]: group["count"] for group in groups}
+        pipeline: list[Document] = [
+            {"$match": among("conversation_id", conversation_ids)},
+            {"$group": {"_id": "$conversation_id", "count": {"$sum": 1}}},
+        ]
+        return {group["_id"]: group["count"] for group in await self._aggregate(MESSAGES, pipeline)}
 
     async def _aggregate(self, name: str, pipeline: list[Document]) -> list[Document]:
         """Return the groups that a pipeline makes of the documents of a collection."""
@@ -221,11 +213,8 @@ class MongoDBReads(MongoDBSearch):
         """
         if after is None:
             return None
-        query, collection = (
-            {**query, **equal(id=after)},
-            self.client.collections[listing.collection],
-        )
-        last = await collection.find_one(query, listing.projection, session=session)
+        collection, own = self.client.collections[listing.collection], {**query, **equal(id=after)}
+        last = await collection.find_one(own, listing.projection, session=session)
         if last is None:
             raise NotFoundError(f"after={after!r} is no {listing.member}")
         return last

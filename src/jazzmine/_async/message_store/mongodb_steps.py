@@ -6,7 +6,7 @@ standalone server there is no session: an attempt that ends half-way leaves a pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import time_ns
 from typing import NamedTuple, TypeAlias
 
@@ -18,10 +18,9 @@ from jazzmine._async.clients.mongodb.types import Collection, Session
 from jazzmine.backends.mongodb.documents import (
     TOUCHED,
     Document,
-    copied_message,
-    copied_trace,
+    copied,
+    document_of,
     id_of,
-    time_of,
     to_rows,
 )
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
@@ -33,23 +32,20 @@ from jazzmine.backends.mongodb.queries import (
     Listing,
     among,
     equal,
-    other_traces,
 )
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
-from jazzmine.records.hook_arguments import Fork
-from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
+from jazzmine.records.hook_arguments import Append, Fork
+from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.types import MIN_INT
 
 __all__ = [
-    "AppendDocuments",
     "Collections",
     "RefusedError",
     "TurnDocuments",
     "append",
     "copy",
     "erase_conversation",
-    "move_user",
     "own_message",
     "put_turn",
     "remove",
@@ -71,16 +67,6 @@ class TurnDocuments(NamedTuple):
     conversation: Document | None
     messages: Sequence[Document]
     trace: Document | None
-
-
-class AppendDocuments(NamedTuple):
-    """What an append stores, as the hook gets it."""
-
-    conversation_id: str
-    messages: Sequence[Document]
-    expected_last: str | AnyMessage | None
-    trace: Document | None
-    replace_after: str | Nothing | None
 
 
 class RefusedError(Exception):
@@ -129,7 +115,8 @@ async def put_turn(
         await stored[MESSAGES].bulk_write(replacements, session=session)
     if trace is not None:
         if known:
-            await stored[TRACES].delete_many(other_traces(trace), session=session)
+            others = {**equal(message_id=trace["message_id"]), "id": {"$ne": trace["id"]}}
+            await stored[TRACES].delete_many(others, session=session)
         query = equal(id=trace["id"], message_id=trace["message_id"])
         await stored[TRACES].replace_one(query, trace, True, session=session)
 
@@ -198,14 +185,19 @@ async def _insert(
 
 
 async def append(
-    stored: Collections, session: Session | None, given: AppendDocuments, known: bool
+    stored: Collections,
+    session: Session | None,
+    given: Append,
+    documents: Sequence[Document],
+    known: bool,
 ) -> int:
     """Store messages after all others, and return the least `timestamp` that they may have.
 
     Args:
         stored: where.
         session: with a transaction; None on a standalone server.
-        given: what to store.
+        given: the conditions, and the trace.
+        documents: the messages.
         known: whether some of the ids may be stored already; otherwise that is an error.
 
     Raises:
@@ -223,11 +215,11 @@ async def append(
             last = await stored[MESSAGES].find_one(query, cursor, session=session)
             is_replaced = last is not None
     is_expected = given.expected_last is ANY or given.expected_last == newest_id
-    floor = MIN_INT if last is None else time_of(last)
-    latest = max(floor, given.messages[-1]["timestamp"])
+    floor = MIN_INT if last is None else int(last["timestamp"])
+    latest = max(floor, documents[-1]["timestamp"])
     before: list[Document] = []
     if known or not (is_replaced and is_expected):
-        ids = among("id", [message["id"] for message in given.messages])
+        ids = among("id", [message["id"] for message in documents])
         before = await stored[MESSAGES].find(ids, session=session).to_list()
     if before or not (is_replaced and is_expected):
         is_known = await stored[CONVERSATIONS].find_one(own, {"_id": 1}, session=session)
@@ -240,11 +232,11 @@ async def append(
         raise RefusedError(Refusal(False, newest_id, [], is_replaced))
     if given.replace_after is not NOTHING:
         later = await tail(stored, session, given.conversation_id, last)
-    messages = [{**one, "timestamp": max(floor, one["timestamp"])} for one in given.messages]
+    messages = [{**one, "timestamp": max(floor, one["timestamp"])} for one in documents]
     await _insert(stored[MESSAGES], session, messages)
     await remove(stored, session, later)
     if given.trace is not None:  # last, since its id may be that of a trace that is replaced
-        await _insert(stored[TRACES], session, [given.trace])
+        await _insert(stored[TRACES], session, [document_of(given.trace)])
     return floor
 
 
@@ -259,25 +251,15 @@ async def tail(
 
 
 async def remove(
-    stored: Collections,
-    session: Session | None,
-    messages: Sequence[Document],
-    condition: Document | None = None,
+    stored: Collections, session: Session | None, messages: Sequence[Document]
 ) -> DeletedCounts:
-    """Delete messages with their traces, and return how many.
-
-    Args:
-        stored: where.
-        session: with a transaction; None on a standalone server.
-        messages: each with its id and its `_id`.
-        condition: what must hold for a message.
-    """
+    """Delete messages, each given by its id and its `_id`, with their traces; return how many."""
     erased = DeletedCounts()
     for begin in range(0, len(messages), _AT_ONCE):
         part = messages[begin : begin + _AT_ONCE]
         of_messages = among("message_id", list(map(id_of, part)))
         traces = await stored[TRACES].delete_many(of_messages, session=session)
-        chosen = {"_id": {"$in": [document["_id"] for document in part]}, **(condition or {})}
+        chosen = {"_id": {"$in": [document["_id"] for document in part]}}
         result = await stored[MESSAGES].delete_many(chosen, session=session)
         erased = erased.plus(DeletedCounts(0, result.deleted_count, traces.deleted_count))
     return erased
@@ -300,47 +282,39 @@ async def copy(
     if await conversations.find_one(equal(id=new_id), place, session=session) is not None:
         raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
     await _insert(conversations, session, [conversation])
-
-    def message_copy(message: Document) -> Document:
-        copied = copied_message(message, new_id, salt)
-        ids[id_of(message)] = copied["id"]
-        return copied
-
-    def trace_copy(trace: Document) -> Document | None:
-        return copied_trace(trace, new_id, salt, ids) if trace["message_id"] in ids else None
-
-    messages, traces = MESSAGES_OF_CONVERSATION, TRACES_OF_CONVERSATION
-    await _copy_all(stored, session, messages, source, message_copy, until)
-    await _copy_all(stored, session, traces, source, trace_copy)
+    copies = list[Document]()
+    listing = MESSAGES_OF_CONVERSATION
+    for message in await _all(stored, session, listing, source):
+        copies.append(copied(message, salt, conversation_id=new_id))
+        ids[id_of(message)] = copies[-1]["id"]
+        if id_of(message) == until:
+            break
+    await _insert(stored[MESSAGES], session, copies)
+    traces = [
+        copied(
+            trace,
+            salt,
+            conversation_id=new_id,
+            message_id=ids[trace["message_id"]],
+            copied_from=id_of(trace),
+        )
+        for trace in await _all(stored, session, TRACES_OF_CONVERSATION, source)
+        if trace["message_id"] in ids
+    ]
+    await _insert(stored[TRACES], session, traces)
     return ids
 
 
-async def _copy_all(
-    stored: Collections,
-    session: Session | None,
-    listing: Listing,
-    owner: str,
-    copied: Callable[[Document], Document | None],
-    until: str | None = None,
-) -> None:
-    """Insert copies of the documents of an owner, in the order of a listing."""
-    copies, collection = list[Document](), stored[listing.collection]
-    cursor = collection.find(
+async def _all(
+    stored: Collections, session: Session | None, listing: Listing, owner: str
+) -> list[Document]:
+    cursor = stored[listing.collection].find(
         listing.of(owner), sort=listing.sort, batch_size=_COPIED_AT_ONCE, session=session
     )
-    async with cursor:
-        async for document in cursor:
-            if (made := copied(document)) is not None:
-                copies.append(made)
-            if len(copies) == _COPIED_AT_ONCE:
-                await _insert(collection, session, copies)
-                copies.clear()
-            if id_of(document) == until:
-                break
-    await _insert(collection, session, copies)
+    return await cursor.to_list()
 
 
-# Deleting and moving
+# Deleting
 
 
 async def erase_conversation(
@@ -370,15 +344,3 @@ async def erase_conversation(
     traces = await stored[TRACES].delete_many(owned, session=session)
     messages = await stored[MESSAGES].delete_many(owned, session=session)
     return DeletedCounts(1, messages.deleted_count, traces.deleted_count)
-
-
-async def move_user(stored: Collections, session: Session | None, from_id: str, to_id: str) -> int:
-    """Make all records of a user another's, and return how many."""
-    moved = 0
-    for collection in (CONVERSATIONS, MESSAGES, TRACES):
-        update = {"$set": {"user_id": to_id}}
-        result = await stored[collection].update_many(
-            equal(user_id=from_id), update, session=session
-        )
-        moved += result.matched_count
-    return moved

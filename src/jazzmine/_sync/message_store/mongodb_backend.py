@@ -7,7 +7,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar
 
-from jazzmine._sync.clients.mongodb.types import Collection, Session
+from jazzmine._sync.clients.mongodb.types import Session
 from jazzmine._sync.message_store import mongodb_steps as steps
 from jazzmine._sync.message_store.building import built
 from jazzmine._sync.message_store.mongodb_reads import COLLECTIONS_OF, MongoDBReads
@@ -29,7 +29,6 @@ from jazzmine.backends.mongodb.queries import (
     OLDEST_CONVERSATIONS,
     TOUCH,
     equal,
-    flag,
     older_than,
     owned_by,
     since,
@@ -70,12 +69,17 @@ class MongoDBBackend(MongoDBReads):
 
     def _store_turn(self, turn: steps.TurnDocuments) -> None:
         conversation, messages, trace = turn
-        ids = owners = {message["conversation_id"] for message in messages}
+        owners = {message["conversation_id"] for message in messages}
+        ids = set(owners)
         if conversation is not None:
-            ids = ids | {conversation["id"]}
+            ids.add(conversation["id"])
         if trace is not None:
-            ids = ids | {trace["conversation_id"]}
-        self._transaction(ids, steps.put_turn, turn, partial(self._remember, owners))
+            ids.add(trace["conversation_id"])
+
+        def attempt(known: bool, session: Session | None) -> None:
+            steps.put_turn(self.client.collections, session, turn, known)
+
+        self._transaction(ids, attempt, partial(self._remember, owners))
 
     def _remember(self, conversation_ids: set[str]) -> None:
         if len(self._known) > _MOST_KNOWN:
@@ -125,13 +129,9 @@ class MongoDBBackend(MongoDBReads):
             self.client.run(put)
 
     def _transaction(
-        self, ids: set[str], step: Work[T], given: Any, done: Callable[[], object] = lambda: None
+        self, ids: set[str], attempt: Work[T], done: Callable[[], object] = lambda: None
     ) -> T:
-        """Take a step that assumes that ids are new; if one is stored, the step that looks."""
-
-        def attempt(known: bool, session: Session | None) -> T:
-            return step(self.client.collections, session, given, known)
-
+        """Call `attempt` with False; with True, which is slower, if an id is stored already."""
         try:
             return self.client.transaction(ids, partial(attempt, False), done)
         except IntegrityError as error:
@@ -154,7 +154,8 @@ class MongoDBBackend(MongoDBReads):
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
         messages, own = self.client.collections[MESSAGES], equal(id=message_id)
-        result = self.client.run(lambda: messages.update_one(own, flag(flagged)))
+        update = {"$set" if flagged else "$unset": {"is_flagged": True}}
+        result = self.client.run(lambda: messages.update_one(own, update))
         return bool(result.matched_count)
 
     def delete_message(self, message_id: str) -> bool:
@@ -174,16 +175,9 @@ class MongoDBBackend(MongoDBReads):
     def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         document, conversations = document_of(conversation), self.client.collections[CONVERSATIONS]
         own, insertion = equal(id=document["id"]), {"$setOnInsert": document}
-
-        def create() -> Document:
-            stored = None
-            # Once, except that the test server returns nothing if another client inserts just then.
-            while stored is None:
-                stored = conversations.find_one_and_update(
-                    own, insertion, upsert=True, return_document=True
-                )
-            return stored
-
+        create: Work[Any] = partial(
+            conversations.find_one_and_update, own, insertion, upsert=True, return_document=True
+        )
         return to_row(self.client.run(create))
 
     def rewrite(
@@ -213,23 +207,28 @@ class MongoDBBackend(MongoDBReads):
         return [one for one in ids if self.client.run(partial(rewrite, equal(id=one)))]
 
     def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        stored = self.client.collections
+        own, update = equal(user_id=from_user_id), {"$set": {"user_id": to_user_id}}
 
         def attempt(session: Session | None) -> int:
-            return steps.move_user(stored, session, from_user_id, to_user_id)
+            moved = 0
+            for name in INDEXES:
+                collection = self.client.collections[name]
+                moved += (collection.update_many(own, update, session=session)).matched_count
+            return moved
 
         return self.client.transaction([], attempt)
 
     # A conversation as a log
 
     def append(self, given: Append) -> int | Refusal:
-        analyser, conversation_id = self._analyser, given.conversation_id
-        documents = built(message_documents, given.messages, given.messages, analyser)
-        of_turn = None if given.trace is None else document_of(given.trace)
-        expected, replaced = given.expected_last, given.replace_after
-        appended = steps.AppendDocuments(conversation_id, documents, expected, of_turn, replaced)
+        stored = self.client.collections
+        documents = built(message_documents, given.messages, given.messages, self._analyser)
+
+        def attempt(known: bool, session: Session | None) -> int:
+            return steps.append(stored, session, given, documents, known)
+
         try:
-            return self._transaction({conversation_id}, steps.append, appended)
+            return self._transaction({given.conversation_id}, attempt)
         except steps.RefusedError as refused:
             return refused.refusal
 
@@ -296,12 +295,12 @@ class MongoDBBackend(MongoDBReads):
             return {**own, "_id": bound}
 
         def erase_messages(session: Session | None) -> DeletedCounts:
-            documents = self._some(stored[MESSAGES], until(MESSAGES), limit, session)
-            return steps.remove(stored, session, documents, own)
+            found = stored[MESSAGES].find(until(MESSAGES), {"id": 1}, limit=limit, session=session)
+            return steps.remove(stored, session, found.to_list())
 
         def erase_traces(session: Session | None) -> DeletedCounts:
-            documents = self._some(stored[TRACES], until(TRACES), limit, session)
-            chosen = {**own, "_id": {"$in": [document["_id"] for document in documents]}}
+            found = stored[TRACES].find(until(TRACES), {"_id": 1}, limit=limit, session=session)
+            chosen = {"_id": {"$in": [document["_id"] for document in found.to_list()]}}
             result = stored[TRACES].delete_many(chosen, session=session)
             return DeletedCounts(0, 0, result.deleted_count)
 
@@ -315,11 +314,6 @@ class MongoDBBackend(MongoDBReads):
             if any(erased):
                 return erased
         return DeletedCounts()
-
-    def _some(
-        self, collection: Collection, query: Document, limit: int, session: Session | None
-    ) -> list[Document]:
-        return collection.find(query, {"id": 1}, limit=limit, session=session).to_list()
 
     def _erase_conversation(
         self, conversation_id: str, own: Document, limit: int = 0, before: int | None = None

@@ -57,15 +57,9 @@ class MongoDBClient:
     Args:
         config: the address and the options.
         indexes: the indexes of each collection, by its name.
-        fields: the names of the fields that this version stores, as in `Schema`.
     """
 
-    def __init__(
-        self,
-        config: MongoDBConfig,
-        indexes: Mapping[str, Sequence[Index]],
-        fields: Sequence[str],
-    ) -> None:
+    def __init__(self, config: MongoDBConfig, indexes: Mapping[str, Sequence[Index]]) -> None:
         self._config = config
         self._names = server_names(config.uri, config.url_options())
         self.has_transactions = False
@@ -81,7 +75,7 @@ class MongoDBClient:
         )
         self._client = client
         #: Its methods are called by `run`.
-        self.schema = Schema(client, database, indexes, fields)
+        self.schema = Schema(database, indexes)
         #: The collections of the store by their names.
         self.collections: dict[str, Collection] = {name: database[name] for name in indexes}
         # Of two transactions that write to one document, the server aborts one. So those of this
@@ -94,19 +88,25 @@ class MongoDBClient:
             self._client.close()
 
     def open(self) -> None:
-        """Query the features of the deployment, check the indexes, and create missing ones.
+        """Query the features of the deployment, check the collections, and create what is missing.
 
         Raises:
             ConfigurationError: the collections or their indexes are another application's or a
                 newer version's, or the user lacks a right.
             StoreUnavailableError: the server did not answer in time, or refuses connections.
         """
-        self.connect()
-        missing = self.run(self.schema.missing)
-        if missing:
-            deadline = Deadline(self._config.migration_timeout)
-            self._run(deadline, lambda: self.schema.create(missing))
-            begin_call()
+        try:
+            self.connect()
+            for step in self.run(self.schema.missing):
+                self.migrate(step.take)
+        except BaseException:
+            self.close()
+            raise
+
+    def migrate(self, work: Work[None]) -> None:
+        """Call `work`, which creates or removes indexes and has a longer deadline."""
+        self._run(Deadline(self._config.migration_timeout), work)
+        begin_call()
 
     def connect(self) -> dict[str, Any]:
         """Query the features of the deployment, and return the server's reply to `hello`."""
@@ -129,37 +129,20 @@ class MongoDBClient:
         return self._run(deadline, hello)
 
     def pending(self) -> list[str]:
-        """Return the indexes that `open` would create; nothing is changed.
+        """Return what `open` would create, changing nothing, and close all connections.
 
         Raises:
             ConfigurationError: as in `open`.
         """
-        return (self.run(self.schema.missing)).steps()
-
-    def change_search(self, language: str | None, timeout: float) -> None:
-        """Make the search indexes and note the language; or remove both.
-
-        Raises:
-            ConfigurationError: an index prevents that, or the user lacks a right.
-        """
-        self._run(Deadline(timeout), lambda: self.schema.change_search(language))
-        begin_call()
+        try:
+            return [step.text for step in self.run(self.schema.missing)]
+        finally:
+            self.close()
 
     def ping(self) -> None:
         """Make one round trip to the server, with a command that the driver repeats."""
         collection = next(iter(self.collections.values()))
         self.run(partial(collection.find_one, {}, {"_id": 1}))
-
-    def command(self, name: str) -> dict[str, Any]:
-        """Return the server's reply to a command without arguments."""
-        return self.run(lambda: self._client.admin.command(name))
-
-    def unreachable(self) -> list[str]:
-        """Return the addresses of the servers that the driver knows and cannot reach."""
-        servers = self._client.topology_description.server_descriptions()
-        return [
-            f"{host}:{port}" for (host, port), server in servers.items() if server.error is not None
-        ]
 
     def run(self, work: Work[T]) -> T:
         """Call `work`, which reads or changes one document.
