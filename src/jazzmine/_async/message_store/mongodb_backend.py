@@ -78,13 +78,15 @@ class MongoDBBackend(MongoDBReads):
 
         async def attempt(known: bool, session: Session | None) -> None:
             await steps.put_turn(self.client.collections, session, turn, known)
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known |= owners
 
-        await self._transaction(ids, attempt, partial(self._remember, owners))
-
-    def _remember(self, conversation_ids: set[str]) -> None:
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known |= conversation_ids
+        try:
+            await self._transaction(ids, attempt)
+        except BaseException:
+            self._known -= owners
+            raise
 
     async def _store_one(self, turn: steps.TurnDocuments) -> bool:
         """Store a single record without a transaction; return False if there has to be one."""
@@ -128,16 +130,14 @@ class MongoDBBackend(MongoDBReads):
             # Perhaps another call inserted it at the same time, and now it is replaced.
             await self.client.run(put)
 
-    async def _transaction(
-        self, ids: set[str], attempt: Work[T], done: Callable[[], object] = lambda: None
-    ) -> T:
+    async def _transaction(self, ids: set[str], attempt: Work[T]) -> T:
         """Call `attempt` with False; with True, which is slower, if an id is stored already."""
         try:
-            return await self.client.transaction(ids, partial(attempt, False), done)
+            return await self.client.transaction(ids, partial(attempt, False))
         except IntegrityError as error:
             if not is_duplicate(error.__cause__):
                 raise
-        return await self.client.transaction(ids, partial(attempt, True), done)
+        return await self.client.transaction(ids, partial(attempt, True))
 
     async def store_many(
         self,

@@ -78,13 +78,15 @@ class MongoDBBackend(MongoDBReads):
 
         def attempt(known: bool, session: Session | None) -> None:
             steps.put_turn(self.client.collections, session, turn, known)
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known |= owners
 
-        self._transaction(ids, attempt, partial(self._remember, owners))
-
-    def _remember(self, conversation_ids: set[str]) -> None:
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known |= conversation_ids
+        try:
+            self._transaction(ids, attempt)
+        except BaseException:
+            self._known -= owners
+            raise
 
     def _store_one(self, turn: steps.TurnDocuments) -> bool:
         """Store a single record without a transaction; return False if there has to be one."""
@@ -129,15 +131,15 @@ class MongoDBBackend(MongoDBReads):
             self.client.run(put)
 
     def _transaction(
-        self, ids: set[str], attempt: Work[T], done: Callable[[], object] = lambda: None
+        self, ids: set[str], attempt: Work[T]
     ) -> T:
         """Call `attempt` with False; with True, which is slower, if an id is stored already."""
         try:
-            return self.client.transaction(ids, partial(attempt, False), done)
+            return self.client.transaction(ids, partial(attempt, False))
         except IntegrityError as error:
             if not is_duplicate(error.__cause__):
                 raise
-        return self.client.transaction(ids, partial(attempt, True), done)
+        return self.client.transaction(ids, partial(attempt, True))
 
     def store_many(
         self,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from pymongo.errors import (
@@ -28,7 +26,6 @@ from jazzmine.errors import (
 __all__ = [
     "ServerNotFoundError",
     "is_duplicate",
-    "is_refused",
     "text_of",
     "translated",
 ]
@@ -51,13 +48,7 @@ def is_duplicate(error: BaseException | None) -> bool:
     return isinstance(error, DuplicateKeyError) or _DUPLICATE_KEY in _codes(error)
 
 
-def is_refused(errors: Iterable[Exception | None]) -> bool:
-    """Return whether each server has refused a connection, given its last error."""
-    # The driver keeps the text of the error of the socket: "[Errno 111] Connection refused".
-    return all(f" {errno.ECONNREFUSED}]" in str(error) for error in errors)
-
-
-def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception:
+def translated(error: PyMongoError | DocumentTooLarge, servers: str, *, reached: bool) -> Exception:
     """Return our error for an error of the driver.
 
     Args:

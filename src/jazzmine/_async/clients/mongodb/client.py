@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from errno import ECONNREFUSED
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from pymongo.driver_info import DriverInfo
 from pymongo.errors import (
     ConfigurationError,
     ConnectionFailure,
+    DocumentTooLarge,
     InvalidURI,
     PyMongoError,
 )
@@ -31,7 +33,7 @@ from jazzmine.backends.mongodb.driver import (
     invalid_address,
     server_names,
 )
-from jazzmine.backends.mongodb.errors import is_refused, translated
+from jazzmine.backends.mongodb.errors import translated
 from jazzmine.backends.mongodb.indexes import Index
 from jazzmine.config import MongoDBConfig
 from jazzmine.deadline import Deadline, begin_call, call_deadline
@@ -109,24 +111,25 @@ class MongoDBClient:
         begin_call()
 
     async def connect(self) -> dict[str, Any]:
-        """Query the features of the deployment, and return the server's reply to `hello`."""
-        hello = await self._first_answer()
-        # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
-        self.has_transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
-        return hello
+        """Query the features of the deployment, and return the server's reply to `hello`.
 
-    async def _first_answer(self) -> dict[str, Any]:
-        """Return the reply to the first command; raise at once if no server takes connections."""
+        Raises:
+            StoreUnavailableError: at once if each server refuses connections.
+        """
         deadline = call_deadline(self._config.timeout)
         hello = partial(self._client.admin.command, "hello")
         try:
-            return await self._run(deadline.within(_SECONDS_UNTIL_REFUSED), hello)
+            reply = await self._run(deadline.within(_SECONDS_UNTIL_REFUSED), hello)
         except StoreUnavailableError as error:
             servers = self._client.topology_description.server_descriptions().values()
-            is_final = not isinstance(error.__cause__, ConnectionFailure)
-            if deadline.expired or is_final or is_refused([server.error for server in servers]):
+            # The driver keeps the text of the socket's error: "[Errno 111] Connection refused".
+            is_refused = all(f" {ECONNREFUSED}]" in str(server.error) for server in servers)
+            if is_refused or deadline.expired or not isinstance(error.__cause__, ConnectionFailure):
                 raise
-        return await self._run(deadline, hello)
+            reply = await self._run(deadline, hello)
+        # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
+        self.has_transactions = "setName" in reply or reply.get("msg") == "isdbgrid"
+        return reply
 
     async def pending(self) -> list[str]:
         """Return what `open` would create, changing nothing, and close all connections.
@@ -156,12 +159,7 @@ class MongoDBClient:
         """
         return await self._run(call_deadline(self._config.timeout), work)
 
-    async def transaction(
-        self,
-        ids: Iterable[str],
-        work: Work[T],
-        done: Callable[[], object] = lambda: None,
-    ) -> T:
+    async def transaction(self, ids: Iterable[str], work: Work[T]) -> T:
         """Call `work` in a transaction, again if the transaction conflicts with another one.
 
         Args:
@@ -169,7 +167,6 @@ class MongoDBClient:
                 same ones run one after another.
             work: takes the session to send commands in; None on a standalone server, which has no
                 transactions.
-            done: called after the commit, before the next transaction about the same conversations.
 
         Raises:
             StoreUnavailableError: the server did not answer in time.
@@ -190,11 +187,8 @@ class MongoDBClient:
 
         async def attempt() -> T:
             if not self.has_transactions:
-                result = await in_time(None)
-            else:
-                result = await self._with_transaction(deadline, in_time)
-            done()
-            return result
+                return await in_time(None)
+            return await self._with_transaction(deadline, in_time)
 
         held = partial(self._in_turn, deadline, sorted(set(ids)), attempt)
         return await self._translating(held)
@@ -239,9 +233,6 @@ class MongoDBClient:
             # Structured concurrency cancels a task again and again, also while the driver returns
             # a connection to its pool; a task of its own is cancelled once.
             return await run_in_task(work)
-        except PyMongoError as error:
-            raise self._translated(error) from error
-
-    def _translated(self, error: PyMongoError) -> Exception:
-        reached = self._client.topology_description.has_writable_server()
-        return translated(error, self._names, reached=reached)
+        except (PyMongoError, DocumentTooLarge) as error:
+            reached = self._client.topology_description.has_writable_server()
+            raise translated(error, self._names, reached=reached) from error
