@@ -10,11 +10,10 @@ from functools import partial
 from typing import Any
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
-from jazzmine._sync.clients.mongodb.types import Session
+from jazzmine._sync.clients.mongodb.types import Collection
 from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
 from jazzmine.backends.clock import compared
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
-from jazzmine.backends.mongodb.queries import equal
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import ConfigurationError
 from jazzmine.findings import Finding, failed, fine, warning
@@ -71,51 +70,31 @@ def _orphans(client: MongoDBClient, mend: bool) -> Finding:
     One stays if another process deleted what it belongs to at the same moment; on a standalone
     server a call that failed may leave more.
     """
-    orphans = [
-        (name, field, owners, group["_id"])
-        for name, field, owners in _OWNERS
-        for group in client.run(partial(_without_owner, client, name, field, owners))
-    ]
+    orphans: list[str] = []
+    deleted = 0
+    for name, field, owners in _OWNERS:
+        collection = client.collections[name]
+        for group in client.run(partial(_without_owner, collection, field, owners)):
+            orphans.append(f"{name} of {group['_id']!r}")
+            if mend:  # not what was stored since, perhaps with its owner
+                found = {field: {"$eq": group["_id"]}, "_id": {"$lte": group["newest"]}}
+                deleted += client.run(partial(collection.delete_many, found)).deleted_count
     if not orphans:
         return fine("each message has its conversation, each trace its message")
-    if not mend:
-        names = ", ".join(f"{name} of {owner!r}" for name, *_, owner in orphans[:_MOST_NAMED])
-        return warning(
-            f"records belong to {len(orphans)} conversations or messages that are not stored"
-            f" ({names})",
-            "jazzmine doctor --mend deletes them",
-        )
-    deleted = 0
-    for name, field, owners, owner in orphans:
-        delete = partial(_delete, client, name, field, owners, owner)
-        deleted += client.transaction([owner], delete)
-    return fine(f"{deleted} records were deleted whose conversation or message is not stored")
+    if mend:
+        return fine(f"{deleted} records were deleted whose conversation or message is not stored")
+    return warning(
+        f"records belong to {len(orphans)} conversations or messages that are not stored"
+        f" ({', '.join(orphans[:_MOST_NAMED])})",
+        "jazzmine doctor --mend deletes them",
+    )
 
 
-def _without_owner(client: MongoDBClient, name: str, field: str, owners: str) -> list[Any]:
-    """Return the owners of documents that are not stored."""
-    owner = {"from": owners, "localField": "_id", "foreignField": "id", "as": "owner"}
+def _without_owner(collection: Collection, field: str, owners: str) -> list[dict[str, Any]]:
+    """Return the owners of documents that are not stored, each with its newest document."""
     stages: list[dict[str, Any]] = [
-        {"$group": {"_id": f"${field}"}},
-        {"$lookup": owner},
+        {"$group": {"_id": f"${field}", "newest": {"$max": "$_id"}}},
+        {"$lookup": {"from": owners, "localField": "_id", "foreignField": "id", "as": "owner"}},
         {"$match": {"owner": []}},
     ]
-    return client.collections[name].aggregate(stages).to_list()
-
-
-def _delete(
-    client: MongoDBClient,
-    name: str,
-    field: str,
-    owners: str,
-    owner: str,
-    session: Session | None,
-) -> int:
-    """Delete the documents of an owner unless it is stored now."""
-    stored = client.collections
-    if stored[owners].find_one(equal(id=owner), {"_id": 1}, session=session) is not None:
-        return 0
-    orphans, deleted = {field: {"$eq": owner}}, 0
-    for collection in {name, TRACES}:  # messages with their traces
-        deleted += stored[collection].delete_many(orphans, session=session).deleted_count
-    return deleted
+    return collection.aggregate(stages).to_list()

@@ -14,7 +14,7 @@ from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine.backends.mongodb import items
 from jazzmine.backends.mongodb.documents import Document, escaped
-from jazzmine.backends.mongodb.queries import equal, owned_by
+from jazzmine.backends.mongodb.queries import among, equal, owned_by
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import IntegrityError
 from jazzmine.records.item_rows import (
@@ -31,8 +31,6 @@ from jazzmine.records.item_rows import (
 )
 
 __all__ = ["MongoDBItemBackend"]
-
-_PATHS_A_COMMAND = 10_000
 
 
 class MongoDBItemBackend(ItemBackend):
@@ -201,12 +199,8 @@ class MongoDBItemBackend(ItemBackend):
 
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         """Return the rows at some paths."""
-        rows: list[ItemRow] = []
-        for begin in range(0, len(paths), _PATHS_A_COMMAND):
-            part = list(paths[begin : begin + _PATHS_A_COMMAND])
-            wanted = {"$and": [{"id": {"$in": part}}, items.live()]}
-            rows += self._rows(wanted, ItemQuery())
-        return rows
+        wanted = {"$and": [among("id", paths), items.live()]}
+        return self._rows(wanted, ItemQuery())
 
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None

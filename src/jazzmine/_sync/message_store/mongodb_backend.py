@@ -130,9 +130,7 @@ class MongoDBBackend(MongoDBReads):
             # Perhaps another call inserted it at the same time, and now it is replaced.
             self.client.run(put)
 
-    def _transaction(
-        self, ids: set[str], attempt: Work[T]
-    ) -> T:
+    def _transaction(self, ids: set[str], attempt: Work[T]) -> T:
         """Call `attempt` with False; with True, which is slower, if an id is stored already."""
         try:
             return self.client.transaction(ids, partial(attempt, False))

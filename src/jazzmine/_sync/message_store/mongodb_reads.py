@@ -44,7 +44,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 # The maximum number of documents in a reply; the server also limits a reply to 16 MiB.
 _DOCUMENTS_A_REPLY = 1_000
-_IDS_A_COMMAND = 10_000
 
 # The server refuses a sum of skip and limit beyond 64 bits.
 _MOST = 2**32
@@ -105,12 +104,9 @@ class MongoDBReads(MongoDBSearch):
         return None if document is None else to_row(document)
 
     def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
-        messages, rows = self.client.collections[MESSAGES], dict[str, Row]()
-        wanted = list(dict.fromkeys(message_ids))
-        for begin in range(0, len(wanted), _IDS_A_COMMAND):
-            query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            found = messages.find(query, self._projection, batch_size=_DOCUMENTS_A_REPLY)
-            rows.update((row[0], row) for row in to_rows(self.client.run(found.to_list)))
+        messages, query = self.client.collections[MESSAGES], among("id", message_ids)
+        found = messages.find(query, self._projection, batch_size=_DOCUMENTS_A_REPLY)
+        rows = {row[0]: row for row in to_rows(self.client.run(found.to_list))}
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:

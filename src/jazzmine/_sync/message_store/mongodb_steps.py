@@ -1,7 +1,8 @@
 """The commands of the calls that change several documents in MongoDB.
 
-Each function is one attempt in a transaction, which has no effect if the function raises. On a
-standalone server there is no session: an attempt that ends half-way leaves a part.
+Each function takes the collections of a store and a session, and is one attempt in a transaction,
+which has no effect if the function raises. On a standalone server the session is None, and an
+attempt that ends half-way leaves a part.
 """
 
 from __future__ import annotations
@@ -53,10 +54,6 @@ __all__ = [
     "tail",
 ]
 
-_AT_ONCE = 10_000
-_COPIED_AT_ONCE = 200
-
-
 Collections: TypeAlias = Mapping[str, Collection]
 """The collections of a store, by their names."""
 
@@ -94,8 +91,7 @@ def put_turn(
     """Store the records of a turn.
 
     Args:
-        stored: where.
-        session: with a transaction; None on a standalone server.
+        stored, session: see the module.
         turn: the records.
         known: whether the trace's message may have another trace; otherwise that is an error.
     """
@@ -146,14 +142,7 @@ def require_message(
     trace: Document,
     messages: Sequence[Document] = (),
 ) -> None:
-    """Raise IntegrityError unless a trace's message is stored, in the trace's conversation.
-
-    Args:
-        stored: where.
-        session: with a transaction; None without.
-        trace: the trace.
-        messages: those that are stored with it.
-    """
+    """Raise IntegrityError unless a trace's message is stored, or given, in its conversation."""
     message_id, owner = trace["message_id"], trace["conversation_id"]
     message = next((one for one in messages if one["id"] == message_id), None)
     if message is None:
@@ -194,8 +183,7 @@ def append(
     """Store messages after all others, and return the least `timestamp` that they may have.
 
     Args:
-        stored: where.
-        session: with a transaction; None on a standalone server.
+        stored, session: see the module.
         given: the conditions, and the trace.
         documents: the messages.
         known: whether some of the ids may be stored already; otherwise that is an error.
@@ -243,26 +231,22 @@ def append(
 def tail(
     stored: Collections, session: Session | None, conversation_id: str, last: Document | None
 ) -> list[Document]:
-    """Return the ids of the messages after one of a conversation, or of all, newest first."""
+    """Return the ids of the messages after one of a conversation, or of all."""
     query = MESSAGES_OF_CONVERSATION.of(conversation_id, last)
-    fields, sort = {"id": 1}, NEWEST_MESSAGES.sort
-    later = stored[MESSAGES].find(query, fields, sort=sort, batch_size=_AT_ONCE, session=session)
-    return later.to_list()
+    return stored[MESSAGES].find(query, {"id": 1}, session=session).to_list()
 
 
 def remove(
     stored: Collections, session: Session | None, messages: Sequence[Document]
 ) -> DeletedCounts:
     """Delete messages, each given by its id and its `_id`, with their traces; return how many."""
-    erased = DeletedCounts()
-    for begin in range(0, len(messages), _AT_ONCE):
-        part = messages[begin : begin + _AT_ONCE]
-        of_messages = among("message_id", list(map(id_of, part)))
-        traces = stored[TRACES].delete_many(of_messages, session=session)
-        chosen = {"_id": {"$in": [document["_id"] for document in part]}}
-        result = stored[MESSAGES].delete_many(chosen, session=session)
-        erased = erased.plus(DeletedCounts(0, result.deleted_count, traces.deleted_count))
-    return erased
+    if not messages:
+        return DeletedCounts()
+    of_messages = among("message_id", list(map(id_of, messages)))
+    traces = stored[TRACES].delete_many(of_messages, session=session)
+    chosen = {"_id": {"$in": [document["_id"] for document in messages]}}
+    result = stored[MESSAGES].delete_many(chosen, session=session)
+    return DeletedCounts(0, result.deleted_count, traces.deleted_count)
 
 
 def copy(
@@ -283,8 +267,7 @@ def copy(
         raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
     _insert(conversations, session, [conversation])
     copies = list[Document]()
-    listing = MESSAGES_OF_CONVERSATION
-    for message in _all(stored, session, listing, source):
+    for message in _all(stored, session, MESSAGES_OF_CONVERSATION, source):
         copies.append(copied(message, salt, conversation_id=new_id))
         ids[id_of(message)] = copies[-1]["id"]
         if id_of(message) == until:
@@ -308,10 +291,8 @@ def copy(
 def _all(
     stored: Collections, session: Session | None, listing: Listing, owner: str
 ) -> list[Document]:
-    cursor = stored[listing.collection].find(
-        listing.of(owner), sort=listing.sort, batch_size=_COPIED_AT_ONCE, session=session
-    )
-    return cursor.to_list()
+    collection, query = stored[listing.collection], listing.of(owner)
+    return collection.find(query, sort=listing.sort, session=session).to_list()
 
 
 # Deleting
@@ -323,8 +304,7 @@ def erase_conversation(
     """Delete the oldest messages of a conversation, and the conversation with the last.
 
     Args:
-        stored: where.
-        session: with a transaction; None on a standalone server.
+        stored, session: see the module.
         conversation_id: which conversation.
         own: the query for it, with what must hold for it; otherwise nothing is deleted.
         limit: how many messages at most; 0 is no limit.

@@ -159,9 +159,7 @@ class MongoDBClient:
         """
         return self._run(call_deadline(self._config.timeout), work)
 
-    def transaction(
-        self, ids: Iterable[str], work: Work[T]
-    ) -> T:
+    def transaction(self, ids: Iterable[str], work: Work[T]) -> T:
         """Call `work` in a transaction, again if the transaction conflicts with another one.
 
         Args:
