@@ -108,9 +108,10 @@ class MongoDBBackend(MongoDBReads):
         return True
 
     async def _store_message(self, message: Document, turn: steps.TurnDocuments) -> bool:
-        owner, own = message["conversation_id"], steps.own_message(message)
+        owner = message["conversation_id"]
         if owner not in self._known:
             return False
+        own = equal(id=message["id"], conversation_id=owner)
         await self._put(MESSAGES, own, message)
         if owner not in self._known:
             # This store has deleted the conversation at the same time, perhaps before the message.

@@ -47,7 +47,6 @@ __all__ = [
     "append",
     "copy",
     "erase_conversation",
-    "own_message",
     "put_turn",
     "remove",
     "require_message",
@@ -77,14 +76,6 @@ class RefusedError(Exception):
 # Storing
 
 
-def own_message(message: Document) -> Document:
-    """Build the query for a message in its conversation.
-
-    If its id is stored in another conversation, the query matches nothing, and an upsert fails.
-    """
-    return equal(id=message["id"], conversation_id=message["conversation_id"])
-
-
 async def put_turn(
     stored: Collections, session: Session | None, turn: TurnDocuments, known: bool
 ) -> None:
@@ -106,8 +97,16 @@ async def put_turn(
         touched = {**conversation, TOUCHED: time_ns()}
         await stored[CONVERSATIONS].replace_one(equal(id=own), touched, True, session=session)
     if messages:
-        replacements = [ReplaceOne(own_message(one), one, upsert=True) for one in messages]
-        # Ordered, because `_id` orders messages with equal timestamps.
+        # A query with the conversation finds no message with the id in another one: the upsert
+        # fails. Ordered, because `_id` orders messages with equal timestamps.
+        replacements = [
+            ReplaceOne(
+                equal(id=message["id"], conversation_id=message["conversation_id"]),
+                message,
+                upsert=True,
+            )
+            for message in messages
+        ]
         await stored[MESSAGES].bulk_write(replacements, session=session)
     if trace is not None:
         if known:

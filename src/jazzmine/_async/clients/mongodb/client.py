@@ -107,7 +107,7 @@ class MongoDBClient:
 
     async def migrate(self, work: Work[None]) -> None:
         """Call `work`, which creates or removes indexes and has a longer deadline."""
-        await self._run(Deadline(self._config.migration_timeout), work)
+        await self.run(work, self._config.migration_timeout)
         begin_call()
 
     async def connect(self) -> dict[str, Any]:
@@ -119,14 +119,14 @@ class MongoDBClient:
         deadline = call_deadline(self._config.timeout)
         hello = partial(self._client.admin.command, "hello")
         try:
-            reply = await self._run(deadline.within(_SECONDS_UNTIL_REFUSED), hello)
+            reply = await self.run(hello, min(deadline.remaining(), _SECONDS_UNTIL_REFUSED))
         except StoreUnavailableError as error:
             servers = self._client.topology_description.server_descriptions().values()
             # The driver keeps the text of the socket's error: "[Errno 111] Connection refused".
             is_refused = all(f" {ECONNREFUSED}]" in str(server.error) for server in servers)
             if is_refused or deadline.expired or not isinstance(error.__cause__, ConnectionFailure):
                 raise
-            reply = await self._run(deadline, hello)
+            reply = await self.run(hello)
         # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
         self.has_transactions = "setName" in reply or reply.get("msg") == "isdbgrid"
         return reply
@@ -147,17 +147,27 @@ class MongoDBClient:
         collection = next(iter(self.collections.values()))
         await self.run(partial(collection.find_one, {}, {"_id": 1}))
 
-    async def run(self, work: Work[T]) -> T:
+    async def run(self, work: Work[T], seconds: float | None = None) -> T:
         """Call `work`, which reads or changes one document.
 
         Args:
             work: takes nothing.
+            seconds: the time that it may take; by default the rest of the call's.
 
         Raises:
             StoreUnavailableError: the server did not answer in time.
             IntegrityError: a unique value is stored already.
         """
-        return await self._run(call_deadline(self._config.timeout), work)
+        if seconds is None:
+            seconds = call_deadline(self._config.timeout).remaining()
+        try:
+            with pymongo.timeout(max(seconds, _LEAST_SECONDS)):
+                # Structured concurrency cancels a task again and again, also while the driver
+                # returns a connection to its pool; a task of its own is cancelled once.
+                return await run_in_task(work)
+        except (PyMongoError, DocumentTooLarge) as error:
+            reached = self._client.topology_description.has_writable_server()
+            raise translated(error, self._names, reached=reached) from error
 
     async def transaction(self, ids: Iterable[str], work: Work[T]) -> T:
         """Call `work` in a transaction, again if the transaction conflicts with another one.
@@ -188,24 +198,23 @@ class MongoDBClient:
         async def attempt() -> T:
             if not self.has_transactions:
                 return await in_time(None)
-            return await self._with_transaction(deadline, in_time)
+            return await self._with_transaction(in_time)
 
         held = partial(self._in_turn, deadline, sorted(set(ids)), attempt)
-        return await self._translating(held)
+        return await self.run(held, deadline.remaining() + _SECONDS_TO_END)
 
-    async def _with_transaction(self, deadline: Deadline, work: Work[T]) -> T:
-        with pymongo.timeout(deadline.remaining() + _SECONDS_TO_END):
-            async with self._client.start_session() as session:
-                try:
-                    result: T = await session.with_transaction(work, SNAPSHOT, DURABLE, PRIMARY)
-                except BaseException:
-                    # A commit that was interrupted before it was sent would leave the transaction
-                    # open, and others waiting for its documents; after an abort this is refused.
-                    if not session.in_transaction:
-                        with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_END):
-                            await session.commit_transaction()
-                    raise
-                return result
+    async def _with_transaction(self, work: Work[T]) -> T:
+        async with self._client.start_session() as session:
+            try:
+                result: T = await session.with_transaction(work, SNAPSHOT, DURABLE, PRIMARY)
+            except BaseException:
+                # A commit that was interrupted before it was sent would leave the transaction
+                # open, and others waiting for its documents; after an abort this is refused.
+                if not session.in_transaction:
+                    with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_END):
+                        await session.commit_transaction()
+                raise
+            return result
 
     async def _in_turn(self, deadline: Deadline, keys: Sequence[str], work: Work[T]) -> T:
         owner = object()
@@ -220,19 +229,3 @@ class MongoDBClient:
         finally:
             for key in keys:
                 self._transactions.release(key, owner)
-
-    async def _run(self, deadline: Deadline, work: Work[T]) -> T:
-        async def in_time() -> T:
-            with pymongo.timeout(max(deadline.remaining(), _LEAST_SECONDS)):
-                return await work()
-
-        return await self._translating(in_time)
-
-    async def _translating(self, work: Work[T]) -> T:
-        try:
-            # Structured concurrency cancels a task again and again, also while the driver returns
-            # a connection to its pool; a task of its own is cancelled once.
-            return await run_in_task(work)
-        except (PyMongoError, DocumentTooLarge) as error:
-            reached = self._client.topology_description.has_writable_server()
-            raise translated(error, self._names, reached=reached) from error
