@@ -31,7 +31,6 @@ from jazzmine.backends.mongodb.queries import (
     equal,
     older_than,
     owned_by,
-    since,
 )
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import IntegrityError
@@ -77,7 +76,7 @@ class MongoDBBackend(MongoDBReads):
             ids.add(trace["conversation_id"])
 
         async def attempt(known: bool, session: Session | None) -> None:
-            await steps.put_turn(self.client.collections, session, turn, known)
+            await steps.put_turn(self.client.collections, turn, known, session)
             if len(self._known) > _MOST_KNOWN:
                 self._known.clear()
             self._known |= owners
@@ -98,7 +97,7 @@ class MongoDBBackend(MongoDBReads):
         if messages:
             return await self._store_message(messages[0], turn)
         if trace is not None:
-            require = partial(steps.require_message, self.client.collections, None, trace)
+            require = partial(steps.require_message, self.client.collections, trace)
             await self.client.run(require)
             try:
                 query = equal(id=trace["id"], message_id=trace["message_id"])
@@ -222,12 +221,8 @@ class MongoDBBackend(MongoDBReads):
     # A conversation as a log
 
     async def append(self, given: Append) -> int | Refusal:
-        stored = self.client.collections
         documents = await built(message_documents, given.messages, given.messages, self._analyser)
-
-        async def attempt(known: bool, session: Session | None) -> int:
-            return await steps.append(stored, session, given, documents, known)
-
+        attempt = partial(steps.append, self.client.collections, given, documents)
         try:
             return await self._transaction({given.conversation_id}, attempt)
         except steps.RefusedError as refused:
@@ -246,7 +241,7 @@ class MongoDBBackend(MongoDBReads):
                 return None
             row = to_row(newest.copy())
             check(row)
-            await steps.remove(stored, session, [newest])
+            await steps.remove(stored, [newest], session)
             return row
 
         return await self.client.transaction([conversation_id], attempt)
@@ -258,8 +253,8 @@ class MongoDBBackend(MongoDBReads):
             await self._touch(conversation_id, session)
             owned = listing.of(conversation_id)
             last = await self._cursor(listing, owned, after, session)
-            later = await steps.tail(stored, session, conversation_id, last)
-            return (await steps.remove(stored, session, later)).messages
+            later = await steps.tail(stored, conversation_id, last, session)
+            return (await steps.remove(stored, later, session)).messages
 
         return await self.client.transaction([conversation_id], attempt)
 
@@ -270,10 +265,7 @@ class MongoDBBackend(MongoDBReads):
 
     async def fork(self, fork: Fork) -> dict[str, str]:
         document = document_of(fork.copy)
-
-        async def attempt(session: Session | None) -> dict[str, str]:
-            return await steps.copy(self.client.collections, session, fork, document)
-
+        attempt = partial(steps.copy, self.client.collections, fork, document)
         return await self.client.transaction([fork.conversation_id, document["id"]], attempt)
 
     # Erasure and retention
@@ -297,7 +289,7 @@ class MongoDBBackend(MongoDBReads):
 
         async def erase_messages(session: Session | None) -> DeletedCounts:
             found = stored[MESSAGES].find(until(MESSAGES), {"id": 1}, limit=limit, session=session)
-            return await steps.remove(stored, session, await found.to_list())
+            return await steps.remove(stored, await found.to_list(), session)
 
         async def erase_traces(session: Session | None) -> DeletedCounts:
             found = stored[TRACES].find(until(TRACES), {"_id": 1}, limit=limit, session=session)
@@ -319,23 +311,13 @@ class MongoDBBackend(MongoDBReads):
     async def _erase_conversation(
         self, conversation_id: str, own: Document, limit: int = 0, before: int | None = None
     ) -> DeletedCounts:
-        """Delete the oldest messages of a conversation, and the conversation with the last.
-
-        Args:
-            conversation_id: which conversation.
-            own: the query for it, with what must hold for it.
-            limit: how many messages at most; 0 is no limit.
-            before: nothing is deleted if it has a message of this time or later, in ms.
-        """
-        stored = self.client.collections
+        erase = partial(
+            steps.erase_conversation, self.client.collections, conversation_id, own, limit, before
+        )
 
         async def attempt(session: Session | None) -> DeletedCounts:
             self._known.discard(conversation_id)
-            if before is not None:
-                used = since(conversation_id, before)
-                if await stored[MESSAGES].find_one(used, {"_id": 1}, session=session) is not None:
-                    return DeletedCounts()
-            return await steps.erase_conversation(stored, session, conversation_id, own, limit)
+            return await erase(session)
 
         return await self.client.transaction([conversation_id], attempt)
 

@@ -1,8 +1,8 @@
 """The commands of the calls that change several documents in MongoDB.
 
-Each function takes the collections of a store and a session, and is one attempt in a transaction,
-which has no effect if the function raises. On a standalone server the session is None, and an
-attempt that ends half-way leaves a part.
+Each function takes the collections of a store first and a session last, and is one attempt in a
+transaction, which has no effect if the function raises. On a standalone server the session is None,
+and an attempt that ends half-way leaves a part.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from jazzmine.backends.mongodb.queries import (
     Listing,
     among,
     equal,
+    since,
 )
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
@@ -77,21 +78,22 @@ class RefusedError(Exception):
 
 
 async def put_turn(
-    stored: Collections, session: Session | None, turn: TurnDocuments, known: bool
+    stored: Collections, turn: TurnDocuments, known: bool, session: Session | None
 ) -> None:
     """Store the records of a turn.
 
     Args:
-        stored, session: see the module.
+        stored: see the module.
         turn: the records.
         known: whether the trace's message may have another trace; otherwise that is an error.
+        session: see the module.
     """
     conversation, messages, trace = turn
     own = "" if conversation is None else conversation["id"]
     owners = {message["conversation_id"] for message in messages} - {own}
-    await _require_conversations(stored, session, owners)
+    await _require_conversations(stored, owners, session)
     if trace is not None:
-        await require_message(stored, session, trace, messages)
+        await require_message(stored, trace, messages, session)
     if conversation is not None:
         # With the number it is another document than before, even if the record is the same.
         touched = {**conversation, TOUCHED: time_ns()}
@@ -117,7 +119,7 @@ async def put_turn(
 
 
 async def _require_conversations(
-    stored: Collections, session: Session | None, owners: set[str]
+    stored: Collections, owners: set[str], session: Session | None
 ) -> None:
     """Raise IntegrityError if a conversation of some messages is not stored."""
     if not owners:
@@ -137,9 +139,9 @@ async def _require_conversations(
 
 async def require_message(
     stored: Collections,
-    session: Session | None,
     trace: Document,
     messages: Sequence[Document] = (),
+    session: Session | None = None,
 ) -> None:
     """Raise IntegrityError unless a trace's message is stored, or given, in its conversation."""
     message_id, owner = trace["message_id"], trace["conversation_id"]
@@ -160,7 +162,7 @@ async def require_message(
 
 
 async def _insert(
-    collection: Collection, session: Session | None, documents: Sequence[Document]
+    collection: Collection, documents: Sequence[Document], session: Session | None
 ) -> None:
     """Insert documents; the server sets their `_id`s, in their order."""
     if documents:
@@ -174,18 +176,19 @@ async def _insert(
 
 async def append(
     stored: Collections,
-    session: Session | None,
     given: Append,
     documents: Sequence[Document],
     known: bool,
+    session: Session | None,
 ) -> int:
     """Store messages after all others, and return the least `timestamp` that they may have.
 
     Args:
-        stored, session: see the module.
+        stored: see the module.
         given: the conditions, and the trace.
         documents: the messages.
         known: whether some of the ids may be stored already; otherwise that is an error.
+        session: see the module.
 
     Raises:
         RefusedError: nothing was written.
@@ -218,17 +221,17 @@ async def append(
     if not conversation.matched_count:
         raise RefusedError(Refusal(False, newest_id, [], is_replaced))
     if given.replace_after is not NOTHING:
-        later = await tail(stored, session, given.conversation_id, last)
+        later = await tail(stored, given.conversation_id, last, session)
     messages = [{**one, "timestamp": max(floor, one["timestamp"])} for one in documents]
-    await _insert(stored[MESSAGES], session, messages)
-    await remove(stored, session, later)
+    await _insert(stored[MESSAGES], messages, session)
+    await remove(stored, later, session)
     if given.trace is not None:  # last, since its id may be that of a trace that is replaced
-        await _insert(stored[TRACES], session, [document_of(given.trace)])
+        await _insert(stored[TRACES], [document_of(given.trace)], session)
     return floor
 
 
 async def tail(
-    stored: Collections, session: Session | None, conversation_id: str, last: Document | None
+    stored: Collections, conversation_id: str, last: Document | None, session: Session | None
 ) -> list[Document]:
     """Return the ids of the messages after one of a conversation, or of all."""
     query = MESSAGES_OF_CONVERSATION.of(conversation_id, last)
@@ -236,7 +239,7 @@ async def tail(
 
 
 async def remove(
-    stored: Collections, session: Session | None, messages: Sequence[Document]
+    stored: Collections, messages: Sequence[Document], session: Session | None
 ) -> DeletedCounts:
     """Delete messages, each given by its id and its `_id`, with their traces; return how many."""
     if not messages:
@@ -249,7 +252,7 @@ async def remove(
 
 
 async def copy(
-    stored: Collections, session: Session | None, fork: Fork, conversation: Document
+    stored: Collections, fork: Fork, conversation: Document, session: Session | None
 ) -> dict[str, str]:
     """Store a conversation with copies of messages and traces; return the new ids by the old."""
     source, until, _, salt = fork
@@ -264,14 +267,14 @@ async def copy(
             raise NotFoundError(f"message {until!r} is no message of this conversation")
     if await conversations.find_one(equal(id=new_id), place, session=session) is not None:
         raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
-    await _insert(conversations, session, [conversation])
+    await _insert(conversations, [conversation], session)
     copies = list[Document]()
-    for message in await _all(stored, session, MESSAGES_OF_CONVERSATION, source):
+    for message in await _all(stored, MESSAGES_OF_CONVERSATION, source, session):
         copies.append(copied(message, salt, conversation_id=new_id))
         ids[id_of(message)] = copies[-1]["id"]
         if id_of(message) == until:
             break
-    await _insert(stored[MESSAGES], session, copies)
+    await _insert(stored[MESSAGES], copies, session)
     traces = [
         copied(
             trace,
@@ -280,15 +283,15 @@ async def copy(
             message_id=ids[trace["message_id"]],
             copied_from=id_of(trace),
         )
-        for trace in await _all(stored, session, TRACES_OF_CONVERSATION, source)
+        for trace in await _all(stored, TRACES_OF_CONVERSATION, source, session)
         if trace["message_id"] in ids
     ]
-    await _insert(stored[TRACES], session, traces)
+    await _insert(stored[TRACES], traces, session)
     return ids
 
 
 async def _all(
-    stored: Collections, session: Session | None, listing: Listing, owner: str
+    stored: Collections, listing: Listing, owner: str, session: Session | None
 ) -> list[Document]:
     collection, query = stored[listing.collection], listing.of(owner)
     return await collection.find(query, sort=listing.sort, session=session).to_list()
@@ -298,17 +301,28 @@ async def _all(
 
 
 async def erase_conversation(
-    stored: Collections, session: Session | None, conversation_id: str, own: Document, limit: int
+    stored: Collections,
+    conversation_id: str,
+    own: Document,
+    limit: int,
+    before: int | None,
+    session: Session | None,
 ) -> DeletedCounts:
     """Delete the oldest messages of a conversation, and the conversation with the last.
 
     Args:
-        stored, session: see the module.
+        stored: see the module.
         conversation_id: which conversation.
         own: the query for it, with what must hold for it; otherwise nothing is deleted.
         limit: how many messages at most; 0 is no limit.
+        before: nothing is deleted if it has a message of this time or later, in ms; or None.
+        session: see the module.
     """
     owned = equal(conversation_id=conversation_id)
+    if before is not None:
+        used = since(conversation_id, before)
+        if await stored[MESSAGES].find_one(used, {"_id": 1}, session=session) is not None:
+            return DeletedCounts()
     if limit:
         sort = MESSAGES_OF_CONVERSATION.sort
         cursor = stored[MESSAGES].find(owned, {"id": 1}, sort=sort, limit=limit, session=session)
@@ -316,7 +330,7 @@ async def erase_conversation(
         if len(oldest) == limit:
             touched = await stored[CONVERSATIONS].update_one(own, TOUCH, session=session)
             is_stored = touched.matched_count
-            return await remove(stored, session, oldest) if is_stored else DeletedCounts()
+            return await remove(stored, oldest, session) if is_stored else DeletedCounts()
     deleted = await stored[CONVERSATIONS].delete_one(own, session=session)
     if not deleted.deleted_count:
         return DeletedCounts()
