@@ -69,13 +69,13 @@ class MongoDBItemBackend(ItemBackend):
         while True:
             first, now = await self._take_revisions(len(changes), after)
             work = partial(self._change, changes, first, now)
-            if len(changes) == 1:
-                try:
+            try:
+                if len(changes) == 1:
                     outcomes = await self._client.run(partial(work, None))
-                except IntegrityError:
-                    continue  # another call has inserted the item
-            else:
-                outcomes = await self._client.transaction([c.path for c in changes], work)
+                else:
+                    outcomes = await self._client.transaction([c.path for c in changes], work)
+            except IntegrityError:
+                continue  # another call has inserted the item
             if not isinstance(outcomes, int):
                 return outcomes
             after = outcomes
@@ -188,11 +188,9 @@ class MongoDBItemBackend(ItemBackend):
 
     async def _find(self, paths: Sequence[str], session: Session | None) -> dict[str, Document]:
         """Return what decides about changes of items, by their paths."""
-        names = ("id", "revision", "created_at", "updated_at", "expires_at", "user_id")
-        fields = dict.fromkeys(names, 1)
-        documents: list[Document] = await self._items.find(
-            {"id": {"$in": list(paths)}}, fields, session=session
-        ).to_list()
+        fields = dict.fromkeys(("id", "revision", "created_at", "expires_at"), 1)
+        found = self._items.find(among("id", paths), fields, session=session)
+        documents: list[Document] = await found.to_list()
         return {document["id"]: document for document in documents}
 
     # Reads

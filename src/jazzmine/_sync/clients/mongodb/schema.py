@@ -42,7 +42,7 @@ class Schema:
     def __init__(self, database: Database, indexes: Mapping[str, Sequence[Index]]) -> None:
         self._database = database
         self._indexes = indexes
-        self._marks = [f"{name}.id" for name in indexes]
+        self._marks = [f"{name}.id" for name, of_name in indexes.items() if of_name]
 
     def missing(self) -> list[Step]:
         """Return the steps that create missing indexes and the note, without taking them.
