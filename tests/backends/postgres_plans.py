@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
+from jazzmine.backends.postgres.trace_statements import find_traces
 from jazzmine.records.usage import TraceFilter
 
 FILL = """
@@ -98,15 +99,10 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "trace": (sql.TRACE, {"id": "t7"}, {"turn_traces_pkey"}),
     "trace of message": (sql.TRACE_OF_MESSAGE, {"id": "m8"}, {"turn_traces_message_id_key"}),
     "traces of conversation": (sql.TRACES_OF_CONVERSATION, {"owner": "c5"}, {"idx_tt_conv"}),
-    "traces of agent": (
-        pages.traces_of_agent(100, 0),
-        {"owner": "a7", "limit": 100},
-        {"idx_tt_agent_time"},
-    ),
     "traces of agent, later": (
-        pages.traces_of_agent(100, 100),
-        {"owner": "a7", "limit": 100, "offset": 100},
-        {"idx_tt_agent_time", "idx_tt_time"},
+        find_traces(["agent_id"], False, 100, 100),
+        {"agent_id": "a7", "limit": 100, "offset": 100},
+        {"idx_tt_agent_time"},
     ),
 }
 

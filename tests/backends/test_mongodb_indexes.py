@@ -17,7 +17,6 @@ from jazzmine.backends.mongodb.queries import (
     NEWEST_MESSAGES,
     OLDEST_CONVERSATIONS,
     TRACES_FOUND,
-    TRACES_OF_AGENT,
     TRACES_OF_CONVERSATION,
     Listing,
     equal,
@@ -178,7 +177,6 @@ LISTINGS: dict[str, tuple[Listing, dict[str, Any], str]] = {
         TRACES_OF_CONVERSATION.of("c1"),
         "conversation_id",
     ),
-    "traces of an agent": (TRACES_OF_AGENT, TRACES_OF_AGENT.of("a1"), "agent_id"),
 }
 
 FILTERS: dict[str, TraceFilter] = {

@@ -14,6 +14,7 @@ from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite.connection import Connection
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.records.hook_arguments import TracePage
 from jazzmine.records.usage import UsageKey
 
 
@@ -124,7 +125,7 @@ def test_traces_are_found_on_an_index(
     connection: sqlite3.Connection, where: TraceFilter, index: str
 ) -> None:
     recorded = Recorded(connection)
-    traces.find_traces(connection, where, 10, None)
+    traces.find_traces(connection, TracePage(where, 10))
     connection.set_trace_callback(None)
 
     plan = plan_of(connection, recorded.statements[-1])

@@ -45,7 +45,7 @@ def named(record: Any) -> Any:
             changes[name] = "name"
         elif value == [WORD]:
             changes[name] = ["name"]
-    for name in PARTS.get(kind, ()):
+    for name in PARTS[kind]:
         changes[name] = list(map(named, getattr(record, name)))
     return record.model_copy(update=changes)
 

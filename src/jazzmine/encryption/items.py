@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
@@ -14,12 +14,22 @@ from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.item_rows import ItemChange, ItemRow, ItemVersion, path_text
 
-__all__ = ["ItemCodec", "value_of"]
+if TYPE_CHECKING:
+    from jazzmine.config import BackendConfig
+
+__all__ = ["ItemCodec", "item_codec", "value_of"]
 
 # The beginning of encrypted bytes, before `ID:`.
 _HEAD = b"jazzmine:sealed:"
 
 _NONCE_BYTES = 12
+
+
+def item_codec(config: BackendConfig) -> ItemCodec | None:
+    """Return the codec of a long-term memory; None if its configuration has no keys."""
+    if config.keyring is None:
+        return None
+    return ItemCodec(config.keyring, config.encryption_accepts_plain)
 
 
 class ItemCodec:

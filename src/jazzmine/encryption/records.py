@@ -8,7 +8,7 @@ empty fields or the number of keys of its metadata.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import from_json, to_json
 
@@ -22,7 +22,10 @@ from jazzmine.records.rows import Row, body_of, row_id
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RecordCodec", "require_readable"]
+if TYPE_CHECKING:
+    from jazzmine.config import BackendConfig
+
+__all__ = ["NO_SEARCH", "RecordCodec", "record_codec", "require_readable"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -34,6 +37,25 @@ _NAMES: dict[type[Record], str] = {
 
 # The stored `errors` of a failed turn.
 _SOME_ERRORS = [""]
+
+
+NO_SEARCH = (
+    "search and encryption exclude each other: a search index is not encrypted; without keys,"
+    " `jazzmine index --off` removes it"
+)
+
+
+def record_codec(config: BackendConfig) -> RecordCodec | None:
+    """Return the codec of a message store; None if its configuration has no keys.
+
+    Raises:
+        ConfigurationError: it has keys and a search index.
+    """
+    if config.keyring is None:
+        return None
+    if config.search_language is not None:
+        raise ConfigurationError(NO_SEARCH)
+    return RecordCodec(config.keyring, config.encryption_accepts_plain)
 
 
 class RecordCodec:
@@ -115,7 +137,7 @@ def require_readable(where: TraceFilter) -> None:
         ConfigurationError: it names one.
     """
     for kind, wanted in ((ToolTrace, where.tool), (LLMCallRecord, where.llm_call)):
-        hidden = sorted(set(wanted or ()) & {*ENCRYPTED[kind], *PARTS.get(kind, ())})
+        hidden = sorted(set(wanted or ()) & {*ENCRYPTED[kind], *PARTS[kind]})
         if hidden:
             raise ConfigurationError(
                 f"{', '.join(hidden)} of {kind.__name__} is encrypted in this store: traces cannot"
@@ -134,7 +156,7 @@ def _values(record: Record) -> dict[str, Any]:
         value = getattr(record, name)
         if value != empty:
             values[name] = value
-    for name in PARTS.get(type(record), ()):
+    for name in PARTS[type(record)]:
         parts = [_values(part) for part in getattr(record, name)]
         if any(parts):
             values[name] = parts
@@ -144,7 +166,7 @@ def _values(record: Record) -> dict[str, Any]:
 def _covered(record: AnyRecord, more: dict[str, Any]) -> AnyRecord:
     """Return a copy of a record with the stored values in place of its encrypted fields."""
     covered = {**ENCRYPTED[type(record)], **more}
-    for name in PARTS.get(type(record), ()):
+    for name in PARTS[type(record)]:
         covered[name] = [_covered(part, {}) for part in getattr(record, name)]
     if isinstance(record, TurnTrace) and record.errors:
         covered["errors"] = _SOME_ERRORS
@@ -173,10 +195,7 @@ def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[
         if name in empties and value != empties[name]:
             return None
     whole = {**stored, **values}
-    parts_of = PARTS.get(kind)
-    if parts_of is None:
-        return whole
-    for name, part in parts_of.items():
+    for name, part in PARTS[kind].items():
         parts = stored.get(name, [])
         if not isinstance(parts, list):
             return None

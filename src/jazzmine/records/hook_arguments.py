@@ -30,11 +30,11 @@ MessageOwner: TypeAlias = Literal["conversation_id", "user_id"]
 
 
 class Turn(NamedTuple):
-    """Records to store, at least one; no two messages have one id."""
+    """Records to store, at least one; no id, and no trace's message, is there twice."""
 
-    conversation: Snapshot[Conversation] | None = None
+    conversations: Sequence[Snapshot[Conversation]] = ()
     messages: Sequence[Snapshot[Message]] = ()
-    trace: Snapshot[TurnTrace] | None = None
+    traces: Sequence[Snapshot[TurnTrace]] = ()
 
 
 class Append(NamedTuple):
@@ -122,8 +122,16 @@ class NewestPage(NamedTuple):
 
 
 class TracePage(NamedTuple):
-    """A page of the traces that match a filter; it may begin after any stored trace."""
+    """A page of the traces that match a filter.
+
+    Attributes:
+        where: the filter.
+        limit: the largest number of traces.
+        after: the id of any stored trace; the page begins after it. None is the first page.
+        offset: how many traces to skip.
+    """
 
     where: TraceFilter
     limit: int
-    after: str | None
+    after: str | None = None
+    offset: int = 0

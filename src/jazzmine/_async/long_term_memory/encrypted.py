@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
-from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.items import ItemCodec, value_of
+from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import DecryptionError
 from jazzmine.records.item_rows import (
     Cursor,

@@ -12,7 +12,7 @@ from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEM_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.encryption.codecs import item_codec
+from jazzmine.encryption.items import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,

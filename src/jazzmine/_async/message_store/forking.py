@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
-
 from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.encryption.records import RecordCodec
@@ -19,14 +16,12 @@ from jazzmine.records.unreadable import Unreadable
 
 __all__ = ["fork_decrypted"]
 
-AnyRecord = TypeVar("AnyRecord", Message, TurnTrace)
-
 
 async def fork_decrypted(backend: MessageBackend, codec: RecordCodec, fork: Fork) -> dict[str, str]:
     """Store copies of a conversation's messages and traces; return the ids, as the hook `fork`.
 
-    The new conversation is stored first, then all its messages in one step, then their traces. If
-    a step fails, the new conversation is deleted.
+    The new conversation is stored first, then all its messages and traces in one step. If that
+    fails, the new conversation is deleted.
 
     Args:
         backend: where they are.
@@ -41,8 +36,12 @@ async def fork_decrypted(backend: MessageBackend, codec: RecordCodec, fork: Fork
     traces = await _traces(backend, codec, conversation_id)
     ids, copies, of_copies = forked(messages, traces, owner, salt)
 
-    def encrypted(records: Sequence[AnyRecord]) -> list[Snapshot[AnyRecord]]:
-        return [codec.encrypted(Snapshot(record)) for record in records]
+    def encrypted() -> Turn:
+        return Turn(
+            (),
+            [codec.encrypted(Snapshot(message)) for message in copies],
+            [codec.encrypted(Snapshot(trace)) for trace in of_copies],
+        )
 
     given = codec.encrypted(copy)
     row = await backend.create_conversation(given)
@@ -54,9 +53,7 @@ async def fork_decrypted(backend: MessageBackend, codec: RecordCodec, fork: Fork
             raise ConflictError(f"conversation {owner!r} is stored already; fork to a new one")
     try:
         if copies:
-            await backend.store(Turn(messages=await run_blocking(encrypted, copies)))
-        if of_copies:
-            await backend.store_many((), (), await run_blocking(encrypted, of_copies))
+            await backend.store(await run_blocking(encrypted))
     except BaseException:
         await backend.delete_conversation(owner)
         raise

@@ -37,9 +37,8 @@ from jazzmine.errors import IntegrityError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import Append, Fork, Turn
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 
 __all__ = ["MongoDBBackend"]
 
@@ -57,23 +56,18 @@ class MongoDBBackend(MongoDBReads):
         self._known: set[str] = set()
 
     async def store(self, turn: Turn) -> None:
-        conversation, messages, trace = turn
         given = steps.TurnDocuments(
-            None if conversation is None else document_of(conversation),
-            await built(message_documents, messages, messages, self._analyser),
-            None if trace is None else document_of(trace),
+            list(map(document_of, turn.conversations)),
+            await built(message_documents, turn.messages, turn.messages, self._analyser),
+            list(map(document_of, turn.traces)),
         )
         if not await self._store_one(given):
             await self._store_turn(given)
 
     async def _store_turn(self, turn: steps.TurnDocuments) -> None:
-        conversation, messages, trace = turn
-        owners = {message["conversation_id"] for message in messages}
-        ids = set(owners)
-        if conversation is not None:
-            ids.add(conversation["id"])
-        if trace is not None:
-            ids.add(trace["conversation_id"])
+        owners = {message["conversation_id"] for message in turn.messages}
+        ids = owners.union(map(id_of, turn.conversations))
+        ids.update(trace["conversation_id"] for trace in turn.traces)
 
         async def attempt(known: bool, session: Session | None) -> None:
             await steps.put_turn(self.client.collections, turn, known, session)
@@ -89,15 +83,14 @@ class MongoDBBackend(MongoDBReads):
 
     async def _store_one(self, turn: steps.TurnDocuments) -> bool:
         """Store a single record without a transaction; return False if there has to be one."""
-        conversation, messages, trace = turn
-        if (conversation is not None) + len(messages) + (trace is not None) > 1:
+        if sum(map(len, turn)) > 1:
             return False
-        if conversation is not None:
+        for conversation in turn.conversations:
             await self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
-        if messages:
-            return await self._store_message(messages[0], turn)
-        if trace is not None:
-            require = partial(steps.require_message, self.client.collections, trace)
+        for message in turn.messages:
+            return await self._store_message(message, turn)
+        for trace in turn.traces:
+            require = partial(steps.require_messages, self.client.collections, [trace])
             await self.client.run(require)
             try:
                 query = equal(id=trace["id"], message_id=trace["message_id"])
@@ -138,19 +131,6 @@ class MongoDBBackend(MongoDBReads):
             if not is_duplicate(error.__cause__):
                 raise
         return await self.client.transaction(ids, partial(attempt, True))
-
-    async def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        for conversation in conversations:
-            await self.store(Turn(conversation))
-        if messages:
-            await self.store(Turn(messages=messages))
-        for trace in traces:
-            await self.store(Turn(trace=trace))
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         messages, own = self.client.collections[MESSAGES], equal(id=message_id)

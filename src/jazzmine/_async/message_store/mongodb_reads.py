@@ -21,7 +21,6 @@ from jazzmine.backends.mongodb.queries import (
     NEWEST_MESSAGES,
     NO_COPY,
     TRACES_FOUND,
-    TRACES_OF_AGENT,
     TRACES_OF_CONVERSATION,
     Listing,
     among,
@@ -150,13 +149,9 @@ class MongoDBReads(MongoDBSearch):
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         return await self._page(TRACES_OF_CONVERSATION, conversation_id, None, None)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        query = TRACES_OF_AGENT.of(agent_id)
-        return to_rows(await self._find(TRACES_OF_AGENT, query, limit, offset))
-
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
-        condition = filter_query(page.where)
-        return await self._page(TRACES_FOUND, "", page.limit, page.after, condition)
+        where, limit, after, offset = page
+        return await self._page(TRACES_FOUND, "", limit, after, filter_query(where), offset)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         pipeline = usage_pipeline({**filter_query(where), **NO_COPY}, by)
@@ -178,6 +173,7 @@ class MongoDBReads(MongoDBSearch):
         limit: int | None,
         after: str | None,
         condition: Mapping[str, Any] | None = None,
+        offset: int = 0,
     ) -> Sequence[Row]:
         """Return a page of the documents of an owner that fulfil a condition.
 
@@ -191,7 +187,7 @@ class MongoDBReads(MongoDBSearch):
             query = {**query, **(condition or {})}
             if last is not None:
                 query = listing.after(query, last)
-            return [] if limit == 0 else await self._send(listing, query, limit)
+            return [] if limit == 0 else await self._send(listing, query, limit, offset)
 
         return to_rows(await self.client.run(page))
 
@@ -216,10 +212,10 @@ class MongoDBReads(MongoDBSearch):
         return last
 
     async def _find(
-        self, listing: Listing, query: Document, limit: int | None = None, offset: int = 0
+        self, listing: Listing, query: Document, limit: int | None = None
     ) -> list[Document]:
         """Return the documents of a query, in the order of a listing."""
-        return await self.client.run(partial(self._send, listing, query, limit, offset))
+        return await self.client.run(partial(self._send, listing, query, limit))
 
     async def _send(
         self, listing: Listing, query: Document, limit: int | None, offset: int = 0

@@ -33,7 +33,7 @@ from jazzmine.backends.postgres.rows import (
 from jazzmine.backends.postgres.schema import MESSAGE_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.encryption.codecs import record_codec
+from jazzmine.encryption.records import record_codec
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
@@ -46,9 +46,8 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 if TYPE_CHECKING:
@@ -103,18 +102,14 @@ class PostgresBackend(PostgresSearch):
     # Writes
 
     async def store(self, turn: Turn) -> None:
-        conversation, messages, trace = turn
-        given: Snapshot[Any]
-        if conversation is None and trace is None and len(messages) == 1:
-            table, given = "messages", messages[0]
-        elif conversation is None and trace is not None and not messages:
-            table, given = "turn_traces", trace
-        elif conversation is not None and trace is None and not messages:
-            table, given = "conversations", conversation
-        else:
-            conversations = () if conversation is None else (conversation,)
-            await self.store_many(conversations, messages, () if trace is None else (trace,))
+        conversations, messages, traces = turn
+        records: dict[str, Sequence[Snapshot[Any]]]
+        records = {"conversations": conversations, "messages": messages, "turn_traces": traces}
+        if len(conversations) + len(messages) + len(traces) > 1:
+            parameters = await built(store_parameters, records, messages, self._analyser)
+            await self._client.run(sql.STORE, parameters)
             return
+        table, [given] = next(pair for pair in records.items() if pair[1])
         if self._analyser is None or not messages:
             values = row_values(table, given, None)
         else:
@@ -125,17 +120,6 @@ class PostgresBackend(PostgresSearch):
             reason = sql.REFUSALS[table]
             owner = record.agent_id if table == "conversations" else record.conversation_id
             raise IntegrityError(f"{record.id!r} {reason} {owner!r}; nothing was written")
-
-    async def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        given: dict[str, Sequence[Snapshot[Any]]]
-        given = {"conversations": conversations, "messages": messages, "turn_traces": traces}
-        parameters = await built(store_parameters, given, messages, self._analyser)
-        await self._client.run(sql.STORE, parameters)
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
@@ -322,16 +306,13 @@ class PostgresBackend(PostgresSearch):
         parameters = {"owner": to_text(conversation_id)}
         return stored_rows(await self._client.run(sql.TRACES_OF_CONVERSATION, parameters))
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
-        return stored_rows(await self._client.run(pages.traces_of_agent(limit, offset), page))
-
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
-        conditions, parameters = filter_parameters(page.where)
-        statement = trace_sql.find_traces(conditions, page.after is not None, page.limit)
+        where, limit, after, offset = page
+        conditions, parameters = filter_parameters(where)
+        statement = trace_sql.find_traces(conditions, after is not None, limit, offset)
         prepare = None if trace_sql.is_planned_once(conditions) else False
-        parameters = {**parameters, **_page("", page.limit, page.after)}
-        return page_of(await self._client.run(statement, parameters, prepare=prepare), page.after)
+        parameters |= {**_page("", limit, after), "offset": row_limit(offset)}
+        return page_of(await self._client.run(statement, parameters, prepare=prepare), after)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         conditions, parameters = filter_parameters(where)

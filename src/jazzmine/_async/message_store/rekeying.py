@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
-from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.records import RecordCodec
+from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import DecryptionError
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.messages import Conversation, Message

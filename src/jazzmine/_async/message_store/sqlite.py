@@ -21,7 +21,7 @@ from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.config import SQLiteConfig
-from jazzmine.encryption.codecs import record_codec
+from jazzmine.encryption.records import record_codec
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked_id
 from jazzmine.records.hook_arguments import (
@@ -33,9 +33,8 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -99,23 +98,6 @@ class SQLiteBackend(SQLiteSearch):
     async def store(self, turn: Turn) -> None:
         """Store some records in one transaction."""
         await self.client.write(partial(writes.put, turn=turn))
-
-    async def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        """Store many records in one transaction."""
-
-        def put(connection: sqlite3.Connection) -> None:
-            for conversation in conversations:
-                writes.put_conversation(connection, conversation)
-            writes.put_messages(connection, messages)
-            for trace in traces:
-                writes.put_trace(connection, trace)
-
-        await self.client.write(put)
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         """Set a message's flag."""
@@ -299,14 +281,9 @@ class SQLiteBackend(SQLiteSearch):
         parameters = [conversation_id]
         return await self._rows(None, queries.rows, sql.TRACES_OF_CONVERSATION, parameters)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        """Return traces of an agent."""
-        parameters = [agent_id, limit_of(limit), limit_of(offset)]
-        return await self._rows(None, queries.rows, sql.TRACES_OF_AGENT, parameters)
-
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
         """Return a page of the traces that match."""
-        return await self._rows(None, trace_queries.find_traces, *page)
+        return await self._rows(None, trace_queries.find_traces, page)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from jazzmine._async.working_memory.backend import Stored
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine.deadline import Deadline
-from jazzmine.encryption.found import KeysFound
+from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import DecryptionError
 
 __all__ = ["iter_state_keys"]

@@ -13,7 +13,7 @@ from jazzmine._sync.store import Store
 from jazzmine._compat.concurrency import sync_run_given as run_given
 from jazzmine.deadline import begin_call
 from jazzmine.encryption.items import ItemCodec
-from jazzmine.encryption.sampled import SAMPLED, require_right_keys
+from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.records.arguments import (
     require_id,
     require_namespace,

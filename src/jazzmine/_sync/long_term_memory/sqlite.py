@@ -10,7 +10,7 @@ from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine.backends.sqlite import items
 from jazzmine.config import SQLiteConfig
-from jazzmine.encryption.codecs import item_codec
+from jazzmine.encryption.items import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,

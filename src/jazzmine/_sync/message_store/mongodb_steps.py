@@ -50,7 +50,7 @@ __all__ = [
     "erase_conversation",
     "put_turn",
     "remove",
-    "require_message",
+    "require_messages",
     "tail",
 ]
 
@@ -61,9 +61,9 @@ Collections: TypeAlias = Mapping[str, Collection]
 class TurnDocuments(NamedTuple):
     """The documents of a turn."""
 
-    conversation: Document | None
+    conversations: Sequence[Document]
     messages: Sequence[Document]
-    trace: Document | None
+    traces: Sequence[Document]
 
 
 class RefusedError(Exception):
@@ -85,37 +85,39 @@ def put_turn(
     Args:
         stored: see the module.
         turn: the records.
-        known: whether the trace's message may have another trace; otherwise that is an error.
+        known: whether a trace's message may have another trace; otherwise that is an error.
         session: see the module.
     """
-    conversation, messages, trace = turn
-    own = "" if conversation is None else conversation["id"]
-    owners = {message["conversation_id"] for message in messages} - {own}
-    _require_conversations(stored, owners, session)
-    if trace is not None:
-        require_message(stored, trace, messages, session)
-    if conversation is not None:
-        # With the number it is another document than before, even if the record is the same.
-        touched = {**conversation, TOUCHED: time_ns()}
-        stored[CONVERSATIONS].replace_one(equal(id=own), touched, True, session=session)
-    if messages:
-        # A query with the conversation finds no message with the id in another one: the upsert
-        # fails. Ordered, because `_id` orders messages with equal timestamps.
-        replacements = [
-            ReplaceOne(
-                equal(id=message["id"], conversation_id=message["conversation_id"]),
-                message,
-                upsert=True,
-            )
-            for message in messages
-        ]
-        stored[MESSAGES].bulk_write(replacements, session=session)
-    if trace is not None:
-        if known:
-            others = {**equal(message_id=trace["message_id"]), "id": {"$ne": trace["id"]}}
-            stored[TRACES].delete_many(others, session=session)
-        query = equal(id=trace["id"], message_id=trace["message_id"])
-        stored[TRACES].replace_one(query, trace, True, session=session)
+    conversations, messages, traces = turn
+    owners = {message["conversation_id"] for message in messages}
+    _require_conversations(stored, owners.difference(map(id_of, conversations)), session)
+    require_messages(stored, traces, messages, session)
+    now = time_ns()  # with the number it is another document than before, even if equal otherwise
+    replaced = [(equal(id=one["id"]), {**one, TOUCHED: now}) for one in conversations]
+    _replace(stored[CONVERSATIONS], replaced, session)
+    # A query with the conversation does not find an id in another conversation: the upsert fails.
+    replaced = [
+        (equal(id=one["id"], conversation_id=one["conversation_id"]), one) for one in messages
+    ]
+    _replace(stored[MESSAGES], replaced, session)
+    if known and traces:
+        others = among("message_id", [trace["message_id"] for trace in traces])
+        others["id"] = {"$nin": [trace["id"] for trace in traces]}
+        stored[TRACES].delete_many(others, session=session)
+    replaced = [(equal(id=one["id"], message_id=one["message_id"]), one) for one in traces]
+    _replace(stored[TRACES], replaced, session)
+
+
+def _replace(
+    collection: Collection,
+    documents: Sequence[tuple[Document, Document]],
+    session: Session | None,
+) -> None:
+    """Store documents in place of those that match a query; the server sets new `_id`s."""
+    if documents:
+        writes = [ReplaceOne(query, document, upsert=True) for query, document in documents]
+        # Ordered, because `_id` orders documents with equal times.
+        collection.bulk_write(writes, session=session)
 
 
 def _require_conversations(
@@ -137,28 +139,31 @@ def _require_conversations(
         )
 
 
-def require_message(
+def require_messages(
     stored: Collections,
-    trace: Document,
+    traces: Sequence[Document],
     messages: Sequence[Document] = (),
     session: Session | None = None,
 ) -> None:
-    """Raise IntegrityError unless a trace's message is stored, or given, in its conversation."""
-    message_id, owner = trace["message_id"], trace["conversation_id"]
-    message = next((one for one in messages if one["id"] == message_id), None)
-    if message is None:
-        query, fields = equal(id=message_id), {"conversation_id": 1}
-        message = stored[MESSAGES].find_one(query, fields, session=session)
-    if message is None:
-        raise IntegrityError(
-            f"trace {trace['id']!r}: its message {message_id!r} is not stored;"
-            " store the message first"
-        )
-    if message.get("conversation_id") != owner:
-        raise IntegrityError(
-            f"trace {trace['id']!r} names conversation {owner!r},"
-            f" but its message {message_id!r} is of another one"
-        )
+    """Raise IntegrityError unless each trace's message is stored, or given, in its conversation."""
+    owners = {message["id"]: message["conversation_id"] for message in messages}
+    others = {trace["message_id"] for trace in traces}.difference(owners)
+    if others:
+        fields = {"id": 1, "conversation_id": 1}
+        found = stored[MESSAGES].find(among("id", list(others)), fields, session=session)
+        owners |= {id_of(one): one.get("conversation_id") for one in found.to_list()}
+    for trace in traces:
+        message_id, owner = trace["message_id"], trace["conversation_id"]
+        if message_id not in owners:
+            raise IntegrityError(
+                f"trace {trace['id']!r}: its message {message_id!r} is not stored;"
+                " store the message first"
+            )
+        if owners[message_id] != owner:
+            raise IntegrityError(
+                f"trace {trace['id']!r} names conversation {owner!r},"
+                f" but its message {message_id!r} is of another one"
+            )
 
 
 def _insert(

@@ -9,9 +9,8 @@ from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.store import Store
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
-from jazzmine.encryption.codecs import NO_SEARCH
-from jazzmine.encryption.records import RecordCodec, require_readable
-from jazzmine.encryption.sampled import SAMPLED, require_right_keys
+from jazzmine.encryption.records import NO_SEARCH, RecordCodec, require_readable
+from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import ConfigurationError, NotFoundError
 from jazzmine.records.arguments import require_count, require_id
 from jazzmine.records.base import Record, RecordKind, Snapshot, snapshot
@@ -74,11 +73,12 @@ class StoredRecords(Store[MessageBackend]):
     def _put(self, turn: Turn) -> None:
         """Store some records, encrypted if this store has keys."""
         if self.codec is not None:
-            conversation, messages, trace = turn
+            conversations, messages, traces = turn
+            encrypted = self.codec.encrypted
             turn = Turn(
-                None if conversation is None else self.codec.encrypted(conversation),
-                list(map(self.codec.encrypted, messages)),
-                None if trace is None else self.codec.encrypted(trace),
+                list(map(encrypted, conversations)),
+                list(map(encrypted, messages)),
+                list(map(encrypted, traces)),
             )
         self.backend.store(turn)
 

@@ -15,7 +15,7 @@ from jazzmine._sync.working_memory.backend import Stored
 from jazzmine._sync.working_memory.changes import Block, Change, Decide
 from jazzmine._sync.working_memory.transitions import TransitionMethods, found
 from jazzmine.deadline import Deadline, begin_call, call_deadline
-from jazzmine.encryption.sampled import SAMPLED, require_right_keys
+from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import (
     IntegrityError,
     LockLostError,

@@ -9,6 +9,8 @@ from langgraph.checkpoint.base import CheckpointTuple
 
 from jazzmine.adapters.langgraph.checkpoints import (
     Entry,
+    KnownCheckpoint,
+    Storage,
     checkpoint_key,
     checkpoints_of,
     decoded,
@@ -17,7 +19,6 @@ from jazzmine.adapters.langgraph.checkpoints import (
     writes_in,
 )
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
-from jazzmine.adapters.langgraph.known import KnownCheckpoint, Storage
 from jazzmine.adapters.langgraph.threads import Places, entries_at, entries_in, places_in
 from jazzmine.records.items import MemoryItem
 
@@ -127,7 +128,8 @@ class Reader(Storage):
 
     async def _values(self, thread: str, wanted: set[bytes]) -> dict[bytes, bytes]:
         """Return the bytes of those values of a thread that are stored."""
-        values = self.known.values(thread, wanted)
+        known = {digest: self.values.get((thread, digest)) for digest in wanted}
+        values = {digest: data for digest, data in known.items() if data is not None}
         missing = sorted(wanted - values.keys())
         if missing:
             place = values_of(thread)
@@ -137,7 +139,7 @@ class Reader(Storage):
                 for digest, item in zip(missing, items, strict=True)
                 if item is not None
             }
-            self.known.add_values(thread, read)
+            self.add_values(thread, read)
             values.update(read)
         return values
 
@@ -164,7 +166,7 @@ class Reader(Storage):
             checkpoint["channel_versions"],
             {name: found for name, found in record["values"].items() if name in channels},
         )
-        self.known.add_checkpoint((thread, namespace, checkpoint["id"]), known)
+        self.add_checkpoint((thread, namespace, checkpoint["id"]), known)
         parent = record["parent"]
         return CheckpointTuple(
             config=config_of(thread, namespace, checkpoint["id"], user_id),

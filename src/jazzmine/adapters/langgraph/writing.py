@@ -8,7 +8,9 @@ from typing import Any
 from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 
 from jazzmine.adapters.langgraph.checkpoints import (
+    KnownCheckpoint,
     Reference,
+    Storage,
     Values,
     checkpoint_key,
     checkpoints_of,
@@ -20,7 +22,6 @@ from jazzmine.adapters.langgraph.checkpoints import (
     writes_item,
 )
 from jazzmine.adapters.langgraph.configs import place_of, user_of
-from jazzmine.adapters.langgraph.known import KnownCheckpoint, Storage
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem
 
@@ -52,7 +53,7 @@ class Writer(Storage):
         kept = dict(checkpoint)
         channels: Mapping[str, Any] = kept.pop("channel_values")
         versions = kept["channel_versions"]
-        known = self.known.checkpoint(thread, namespace, parent)
+        known = self.checkpoints.get((thread, namespace, parent or ""), KnownCheckpoint({}, {}))
         new = Values(self.serde, thread, user_id)
         inline: dict[str, Any] = {}
         values: dict[str, Reference] = {}
@@ -90,12 +91,8 @@ class Writer(Storage):
             await self._apply_to_newest(item, parent, kept["id"], changes)
         else:
             await self.items.apply(changes)
-        self.known.add_values(
-            thread, {digest: value.data or b"" for digest, value in added.items()}
-        )
-        self.known.add_checkpoint(
-            (thread, namespace, kept["id"]), KnownCheckpoint(versions, values)
-        )
+        self.add_values(thread, {digest: value.data or b"" for digest, value in added.items()})
+        self.add_checkpoint((thread, namespace, kept["id"]), KnownCheckpoint(versions, values))
         return values
 
     async def _apply_to_newest(

@@ -23,7 +23,6 @@ __all__ = [
     "OLDEST_CONVERSATIONS",
     "TOUCH",
     "TRACES_FOUND",
-    "TRACES_OF_AGENT",
     "TRACES_OF_CONVERSATION",
     "Listing",
     "among",
@@ -126,7 +125,6 @@ MESSAGES_OF_CONVERSATION = Listing(
 MESSAGES_OF_USER = Listing(MESSAGES, "timestamp", 1, "user_id", "message of this user")
 NEWEST_MESSAGES = replace(MESSAGES_OF_CONVERSATION, direction=-1)
 TRACES_OF_CONVERSATION = Listing(TRACES, "turn_number", 1, "conversation_id")
-TRACES_OF_AGENT = Listing(TRACES, "started_at_ms", -1, "agent_id")
 TRACES_FOUND = Listing(TRACES, "started_at_ms", -1, member="trace")
 
 # The listings of an owner, by the field with the owner's id.

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping
 from typing import Literal
 
-from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, Table
 from jazzmine.backends.postgres.statements import as_json
 from jazzmine.records.base import FlaggedShown
 
@@ -21,7 +21,6 @@ __all__ = [
     "newest",
     "next_messages",
     "select",
-    "traces_of_agent",
 ]
 
 _MAX_BIGINT = 2**63 - 1
@@ -131,39 +130,6 @@ def _page(
 ) AS mark LEFT JOIN LATERAL ({bounded(select(table, later, order), limit)}) AS page ON true""",
         outer,
     )
-
-
-@functools.lru_cache(maxsize=1024)
-def traces_of_agent(limit: int, offset: int) -> str:
-    """Return the statement for an agent's traces, newest first.
-
-    The skipped traces are counted in the index, and not read.
-    """
-    condition = "agent_id = %(owner)s"
-    order = "started_at_ms DESC, seq DESC"
-    if not offset:
-        page = bounded(select(TURN_TRACES, condition, order), limit)
-    else:
-        keys = f"""
-        SELECT started_at_ms, seq FROM {TURN_TRACES.qualified}
-        WHERE {condition} ORDER BY {order}"""
-        page = _traces_by_keys(f"({bounded(keys, limit, offset)}) AS chosen")
-    return as_json(TURN_TRACES, f"({page}) AS page", "page.started_at_ms DESC, page.seq DESC")
-
-
-def _traces_by_keys(chosen: str) -> str:
-    """Return the query for the traces of a page whose keys are known.
-
-    Args:
-        chosen: the FROM clause, which has the columns `started_at_ms` and `seq`.
-    """
-    # LIMIT makes the planner look each of them up in the index, whatever its statistics are.
-    return f"""
-    SELECT traces.* FROM {chosen} CROSS JOIN LATERAL (
-        SELECT * FROM {TURN_TRACES.qualified} AS one
-        WHERE one.started_at_ms = chosen.started_at_ms AND one.seq = chosen.seq
-        LIMIT 1
-    ) AS traces"""
 
 
 # The messages that are not flagged have an index, and the flagged ones of an assistant.

@@ -19,7 +19,7 @@ from jazzmine.backends.postgres.text import (
 )
 from jazzmine.backends.postgres.word_index import entry_of, with_entry
 from jazzmine.errors import NotFoundError, RecordTooLargeError
-from jazzmine.records.base import Snapshot, json_of
+from jazzmine.records.base import Snapshot
 from jazzmine.records.hook_arguments import Append
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.messages import Message
@@ -81,13 +81,13 @@ def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | No
     if analyser is not None:
         return _array(with_entry(_message_json(each), each.record, analyser) for each in messages)
     records = [message.record for message in messages]
-    json = json_of(_messages, records, exclude_defaults=Message.omits_defaults)
+    json = _messages.to_json(records, exclude_defaults=Message.omits_defaults)
     return to_json_text(json, numbers=b'"metadata":' in json, depth=2)
 
 
 def whole_json(record: Snapshot[Any]) -> str:
     """Return the JSON of a record with all its fields, and all those of the elements of lists."""
-    return to_json_text(json_of(record.record.__pydantic_serializer__, record.record))
+    return to_json_text(record.record.__pydantic_serializer__.to_json(record.record))
 
 
 def store_parameters(

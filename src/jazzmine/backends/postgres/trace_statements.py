@@ -67,21 +67,21 @@ def is_planned_once(conditions: Collection[str]) -> bool:
     return len(others) <= 1 and others <= _OWNERS
 
 
-def find_traces(conditions: Collection[str], after: bool, limit: int) -> str:
+def find_traces(conditions: Collection[str], after: bool, limit: int, offset: int = 0) -> str:
     """Return the statement for a page of the traces that match these conditions, newest first.
 
     With `after`, no row means that there is no such trace, and one row of nulls that no trace
     comes after it.
     """
-    return _find_traces(frozenset(conditions), after, limit)
+    return _find_traces(frozenset(conditions), after, limit, offset)
 
 
 @functools.lru_cache(maxsize=1024)
-def _find_traces(conditions: frozenset[str], after: bool, limit: int) -> str:
+def _find_traces(conditions: frozenset[str], after: bool, limit: int, offset: int) -> str:
     where = _where(conditions)
     if after:
         where += "\n    AND (started_at_ms, seq) < (mark.mark_0, mark.mark_1)"
-    page = bounded(select(TURN_TRACES, where, _NEWEST_FIRST), limit)
+    page = bounded(select(TURN_TRACES, where, _NEWEST_FIRST), limit, offset)
     rows = f"({page}) AS page"
     if after:
         rows = f"""(

@@ -45,7 +45,6 @@ __all__ = [
     "STORE_MESSAGE",
     "STORE_TRACE",
     "TRACE",
-    "TRACES_OF_AGENT",
     "TRACES_OF_CONVERSATION",
     "TRACE_COLUMNS",
     "TRACE_OF_MESSAGE",
@@ -257,14 +256,6 @@ WHERE conversation_id = ? AND (timestamp, seq) > (?, ?) ORDER BY timestamp, seq 
 
 TRACES_OF_CONVERSATION = """
 SELECT id, body FROM stored_turn_traces WHERE conversation_id = ? ORDER BY turn_number, seq
-"""
-
-# The traces that are left out are counted in the index, and not read.
-TRACES_OF_AGENT = """
-SELECT id, body FROM main.stored_turn_traces WHERE seq IN (
-    SELECT seq FROM stored_turn_traces WHERE agent_id = ?
-    ORDER BY started_at_ms DESC, seq DESC LIMIT ? OFFSET ?)
-ORDER BY started_at_ms DESC, seq DESC
 """
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.errors import NotFoundError
+from jazzmine.records.hook_arguments import TracePage
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -44,14 +45,13 @@ def _where(where: TraceFilter) -> tuple[str, list[Any]]:
     return " AND ".join(conditions) or "true", parameters
 
 
-def find_traces(
-    connection: sqlite3.Connection, where: TraceFilter, limit: int, after: str | None
-) -> list[Row]:
+def find_traces(connection: sqlite3.Connection, page: TracePage) -> list[Row]:
     """Return a page of the traces that match, newest first.
 
     Raises:
         NotFoundError: `after` is the id of no trace.
     """
+    where, limit, after, offset = page
     condition, parameters = _where(where)
     if after is not None:
         cursor = connection.execute(_CURSOR, [after]).fetchone()
@@ -61,9 +61,9 @@ def find_traces(
         parameters += cursor
     query = (
         f"SELECT id, body FROM stored_turn_traces WHERE {condition}"
-        " ORDER BY started_at_ms DESC, seq DESC LIMIT ?"
+        " ORDER BY started_at_ms DESC, seq DESC LIMIT ? OFFSET ?"
     )
-    return connection.execute(query, [*parameters, limit_of(limit)]).fetchall()
+    return connection.execute(query, [*parameters, limit_of(limit), limit_of(offset)]).fetchall()
 
 
 _MS_A_DAY = 86_400_000

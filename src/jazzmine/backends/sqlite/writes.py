@@ -25,11 +25,11 @@ def put(connection: sqlite3.Connection, turn: Turn) -> None:
         connection: in a transaction.
         turn: the records.
     """
-    if turn.conversation is not None:
-        put_conversation(connection, turn.conversation)
+    for conversation in turn.conversations:
+        put_conversation(connection, conversation)
     put_messages(connection, turn.messages)
-    if turn.trace is not None:
-        put_trace(connection, turn.trace)
+    for trace in turn.traces:
+        put_trace(connection, trace)
 
 
 def put_conversation(connection: sqlite3.Connection, conversation: Snapshot[Conversation]) -> None:
