@@ -231,8 +231,10 @@ class MongoDBBackend(MongoDBReads):
 
         async def attempt(session: Session | None) -> int:
             await self._touch(conversation_id, session)
-            owned = listing.of(conversation_id)
-            last = await self._cursor(listing, owned, after, session)
+            last = None
+            if after is not None:
+                owned = listing.of(conversation_id)
+                last = await self._cursor(listing, owned, after, session)
             later = await steps.tail(stored, conversation_id, last, session)
             return (await steps.remove(stored, later, session)).messages
 

@@ -181,30 +181,21 @@ class MongoDBReads(MongoDBSearch):
             NotFoundError: `after` does not belong to the owner.
         """
 
-        async def page() -> list[Document]:
-            query = listing.of(owner)
-            last = await self._cursor(listing, query, after)
-            query = {**query, **(condition or {})}
-            if last is not None:
-                query = listing.after(query, last)
-            return [] if limit == 0 else await self._send(listing, query, limit, offset)
-
-        return to_rows(await self.client.run(page))
+        owned = listing.of(owner)
+        query = {**owned, **(condition or {})}
+        if after is not None:
+            last = await self.client.run(partial(self._cursor, listing, owned, after))
+            query = listing.after(query, last)
+        return [] if limit == 0 else to_rows(await self._find(listing, query, limit, offset))
 
     async def _cursor(
-        self,
-        listing: Listing,
-        query: Document,
-        after: str | None,
-        session: Session | None = None,
-    ) -> Document | None:
-        """Return the cursor of a document of a query; None if there is no `after`.
+        self, listing: Listing, query: Document, after: str, session: Session | None = None
+    ) -> Document:
+        """Return the cursor of a document of a query.
 
         Raises:
             NotFoundError: `after` does not belong to the query.
         """
-        if after is None:
-            return None
         collection, own = self.client.collections[listing.collection], {**query, **equal(id=after)}
         last = await collection.find_one(own, listing.projection, session=session)
         if last is None:
@@ -212,14 +203,9 @@ class MongoDBReads(MongoDBSearch):
         return last
 
     async def _find(
-        self, listing: Listing, query: Document, limit: int | None = None
+        self, listing: Listing, query: Document, limit: int | None = None, offset: int = 0
     ) -> list[Document]:
         """Return the documents of a query, in the order of a listing."""
-        return await self.client.run(partial(self._send, listing, query, limit))
-
-    async def _send(
-        self, listing: Listing, query: Document, limit: int | None, offset: int = 0
-    ) -> list[Document]:
         cursor = self.client.collections[listing.collection].find(
             query,
             self._projection,
@@ -228,4 +214,4 @@ class MongoDBReads(MongoDBSearch):
             limit=limit if limit is not None and limit < _MOST else 0,
             batch_size=min(limit or _DOCUMENTS_A_REPLY, _DOCUMENTS_A_REPLY),
         )
-        return await cursor.to_list()
+        return await self.client.run(cursor.to_list)

@@ -231,8 +231,10 @@ class MongoDBBackend(MongoDBReads):
 
         def attempt(session: Session | None) -> int:
             self._touch(conversation_id, session)
-            owned = listing.of(conversation_id)
-            last = self._cursor(listing, owned, after, session)
+            last = None
+            if after is not None:
+                owned = listing.of(conversation_id)
+                last = self._cursor(listing, owned, after, session)
             later = steps.tail(stored, conversation_id, last, session)
             return (steps.remove(stored, later, session)).messages
 
