@@ -59,10 +59,6 @@ class Deadline:
         """Whether the deadline has passed."""
         return monotonic() >= self._at
 
-    def within(self, timeout: float) -> Deadline:
-        """Return this deadline, or one in `timeout` s if that is earlier."""
-        return min(self, Deadline(timeout))
-
 
 def call_deadline(timeout: float) -> Deadline:
     """Return the deadline of the current public call; outside of a call, a new one."""

@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -367,25 +366,6 @@ def test_a_file_that_all_may_read_is_noticed(url: str, path: str) -> None:
 
 def test_a_store_that_does_not_wait_for_the_disk_is_noticed(url: str) -> None:
     assert one_found("--store", f"{url}?fsync=false")[0] == 0
-
-
-def test_a_file_on_a_read_only_file_system_is_read_and_has_its_own_cure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = f"sqlite:{tmp_path / 'messages.db'}"
-    with MessageStore.initialize(url) as store:
-        store.store_conversation(conversation("c1", title="before"))
-    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
-
-    assert "before" in run("ls", "--store", url).output
-    assert '"c1"' in run("export", "c1", "--store", url).output
-    removed = run("rm", "c1", "--yes", "--store", url)
-    assert removed.status == 3
-    assert "Read-only file system" in removed.errors
-    status, found = one_found("--store", url)
-    assert (status, found["level"]) == (0, "warning")
-    assert "read-only file system" in found["text"]
-    assert "chmod" not in found["cure"]
 
 
 def test_encrypted_stores_without_keys_are_noticed(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def iter_keys(store: AnyStore, *, rekeys: bool) -> Iterator[KeysFound]:
         assert store.codec is not None
         return iter_item_keys(store.backend, store.codec, rekeys=rekeys)
     assert store.codec is not None
-    return iter_record_keys(store.backend, store.codec, rekeys=rekeys)
+    return iter_record_keys(store, store.codec, rekeys=rekeys)
 
 
 # The search index of messages

@@ -62,14 +62,7 @@ def reasons_of(error: ValidationError) -> str:
 def unreadable(
     kind: type[Record], stored_id: Any, error: ValidationError, *, hides_values: bool = False
 ) -> ValidationError:
-    """Return the same error with the record's id and what to do.
-
-    Args:
-        kind: the class of the record.
-        stored_id: its id.
-        error: why it cannot be read.
-        hides_values: whether the text of the error is without the values: they were decrypted.
-    """
+    """Return the same error with the record's id and what to do, perhaps without the values."""
     remedy = "correct it where it is stored, store another in its place, or delete it"
     title = f"the stored {kind.__name__} {stored_id!a} ({remedy})"
     return titled(error, title, hides_values=hides_values)

@@ -61,14 +61,8 @@ def ranked(
 ) -> list[tuple[int, float]]:
     """Rank index entries by BM25 (k1 1.2, b 0.75); equal scores keep their order.
 
-    Args:
-        entries: the entries that an index has found; BM25 takes their average length.
-        query: the scores of its clauses are added; its exclusions are left out.
-        counts: the frequencies of its clauses.
-        needed: the clauses of which an entry must have one.
-
-    Returns:
-        The places of the entries with their scores, best first.
+    An entry must have one of the clauses `needed`, and no excluded one. BM25 takes the frequencies
+    in `counts`, and the average length of the entries. The result has the places of the entries.
     """
     texts = [entry.split() for entry in entries]
     lengths = list(map(len, texts))
@@ -139,12 +133,7 @@ def _rarity(total: int, count: int) -> float:
 
 
 def ranked_by_words(query: str, texts: Mapping[str, str]) -> list[tuple[str, float]]:
-    """Rank the texts that have a clause of a query among all of them.
-
-    Args:
-        query: as `parse_query` reads it.
-        texts: by id; equal scores keep their order.
-    """
+    """Rank the texts, by their ids, that have a clause of a query."""
     analyser = Analyser()
     wanted = parse_query(query, analyser)
     names, entries = list(texts), [analyser.entry(text) for text in texts.values()]

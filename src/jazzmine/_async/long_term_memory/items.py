@@ -56,13 +56,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 
 class StoredItems(Store[ItemBackend]):
-    """Stores, reads and finds the items of a long-term memory.
-
-    Args:
-        backend: where the items are kept.
-        embed: returns a vector for each of some texts.
-        codec: encrypts the items; None in a store without keys.
-    """
+    """Stores, reads and finds the items of a long-term memory."""
 
     def __init__(
         self, backend: ItemBackend, embed: Embed | None = None, codec: ItemCodec | None = None

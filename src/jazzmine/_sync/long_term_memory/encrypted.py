@@ -73,11 +73,8 @@ def iter_item_keys(
 ) -> Iterator[KeysFound]:
     """Yield the keys of some items at a time, and those of their vectors.
 
-    Args:
-        backend: the back end of the items.
-        codec: the codec of the store.
-        rekeys: whether values of other keys are encrypted with the first one, unless the item is
-            changed meanwhile. Otherwise values are decrypted only, to check them.
+    With `rekeys`, values of other keys are encrypted with the first one, unless the item is changed
+    meanwhile. Otherwise values are decrypted only, to check them.
     """
     keyring, cursor, size = codec.keyring, None, backend.deleted_at_once
     rows: Sequence[ItemRow] = [()] * size
