@@ -117,7 +117,7 @@ async def run_an_agent(url: str) -> str:
     from agents import Runner
 
     from jazzmine.adapters.openai_agents import JazzmineSession
-    from tests.adapters.openai_agents_program import agent
+    from tests.adapters.scripted_openai_agents import agent
 
     async with await MessageStore.initialize(url) as store:
         session = JazzmineSession(store, "trip-1", user_id="ada", agent_id="guide")

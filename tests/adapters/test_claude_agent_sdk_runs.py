@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -128,16 +127,3 @@ def test_a_run_that_was_killed_in_a_tool_goes_on(config: Config, tmp_path: Path)
     assert sent.index("Rain?") < sent.index("And now?")
     # Each call that the model is shown has its result.
     assert sent.count('"tool_use"') == sent.count('"tool_result"')
-
-
-def test_entries_of_four_processes_are_all_kept(config: Config) -> None:
-    run_together(PROGRAM, config, *(("add", name, "50") for name in "abcd"))
-
-    (printed,) = run_together(PROGRAM, config, ("load",))
-
-    loaded = json.loads(printed)
-    assert len(loaded) == 400
-    assert [one["uuid"][:-2] for one in loaded[::2]] == [one["customTitle"] for one in loaded[1::2]]
-    with SyncMessageStore.initialize(config) as store:
-        (summary,) = asyncio.run(sessions_of(store).list_session_summaries("project"))
-    assert summary["data"]["custom_title"] == loaded[-1]["customTitle"]

@@ -20,19 +20,15 @@ from jazzmine.core import MessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore as SyncLongTermMemoryStore
-from tests.adapters.google_adk_program import (
+from tests.adapters.scripted_google_adk import (
     OWNER,
     PLACE,
     changing,
     items_config,
-    opened,
     said,
     texts,
 )
-from tests.adapters.processes import run_together
 from tests.behaviour.backends import Config
-
-PROGRAM = "tests.adapters.google_adk_program"
 
 
 @pytest.fixture(params=["async", "sync"])
@@ -345,23 +341,6 @@ async def test_writers_with_old_sessions_all_get_in(service: JazzmineSessionServ
     assert len(stored.events) == 8
     own = {f"k{number}": number for number in range(8)}
     assert stored.state == {**own, **{f"user:{key}": value for key, value in own.items()}}
-
-
-async def test_processes_append_to_one_session(config: Config) -> None:
-    if items_config(config) != config:
-        pytest.skip("the long-term memory is in one process's memory (on any machine)")
-    async with opened(config) as service:
-        await service.create_session(**PLACE)
-        await asyncio.to_thread(
-            run_together, PROGRAM, config, ("append", "x", "10"), ("append", "y", "10")
-        )
-        stored = await service.get_session(**PLACE)
-    assert stored is not None
-    assert len(stored.events) == 20
-    keys = {f"{name}{number}" for name in "xy" for number in range(10)}
-    assert stored.state.keys() == {
-        f"{prefix}{key}" for prefix in ("", "user:", "app:") for key in keys
-    }
 
 
 async def test_state_that_sessions_share_stays_when_they_are_deleted(

@@ -15,7 +15,7 @@ from google.genai import types
 from jazzmine.adapters.google_adk import JazzmineMemoryService, JazzmineSessionService
 from jazzmine.core import MessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
-from tests.adapters.google_adk_program import (
+from tests.adapters.scripted_google_adk import (
     OWNER,
     PLACE,
     ScriptedModel,

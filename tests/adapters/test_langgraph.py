@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from uuid import uuid4
@@ -21,8 +18,7 @@ from jazzmine.adapters.langgraph import JazzmineSaver
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore as SyncLongTermMemoryStore
-from tests.adapters.langgraph_program import SETTINGS, graph
-from tests.adapters.processes import ROOT
+from tests.adapters.langgraph_graph import SETTINGS, graph
 from tests.behaviour.backends import Config
 
 THREAD: dict[str, Any] = {"configurable": {"thread_id": "t1", "checkpoint_ns": ""}}
@@ -102,37 +98,6 @@ async def test_coroutines_run_on_a_sync_store(items: SyncLongTermMemoryStore) ->
     agent = graph(JazzmineSaver(items))
     await agent.ainvoke(QUESTION, SETTINGS)
     assert (await agent.ainvoke(Command(resume="yes"), SETTINGS))["log"] == ["planned", "yes"]
-
-
-def test_a_killed_graph_goes_on_in_another_process(item_config: Config) -> None:
-    if item_config["storage"] == "memory":
-        pytest.skip("it is in one process's memory (on any machine)")
-    program = [sys.executable, "-m", "tests.adapters.langgraph_program", json.dumps(item_config)]
-    asked = subprocess.run([*program, "ask"], cwd=ROOT, stdout=subprocess.PIPE, timeout=120)
-    answered = subprocess.run(
-        [*program, "answer", "yes"], cwd=ROOT, stdout=subprocess.PIPE, timeout=120, check=True
-    )
-
-    assert (asked.returncode, asked.stdout) == (-9, b"Shall I book?\n")
-    assert json.loads(answered.stdout) == {
-        "log": ["planned", "yes"],
-        "said": ["A hotel!", "You said yes."],
-    }
-
-
-def test_of_a_killed_step_only_the_task_that_was_not_done_is_run_again(
-    item_config: Config,
-) -> None:
-    if item_config["storage"] == "memory":
-        pytest.skip("it is in one process's memory (on any machine)")
-    program = [sys.executable, "-m", "tests.adapters.langgraph_program", json.dumps(item_config)]
-    begun = subprocess.run([*program, "begin"], cwd=ROOT, timeout=120)
-    ended = subprocess.run(
-        [*program, "end"], cwd=ROOT, stdout=subprocess.PIPE, timeout=120, check=True
-    )
-
-    assert begun.returncode == -9
-    assert json.loads(ended.stdout) == {"ran": ["second"], "done": ["first", "second"]}
 
 
 def test_branches_with_one_version_keep_their_values(items: SyncLongTermMemoryStore) -> None:

@@ -12,8 +12,7 @@ from agents.memory import OpenAIResponsesCompactionSession
 
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.openai_agents_program import ScriptedModel, agent
-from tests.adapters.openai_agents_sessions import said, session_of
+from tests.adapters.scripted_openai_agents import ScriptedModel, agent, said, session_of
 from tests.adapters.test_openai_agents_runs import COMPACTION, ScriptedClient
 from tests.adapters.traces import only_trace
 

@@ -15,33 +15,17 @@ from agents.memory.session import is_openai_responses_compaction_aware_session
 
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.openai_agents_program import agent
-from tests.adapters.openai_agents_sessions import CALL, OUTPUT, contents, said, session_of
-from tests.adapters.processes import run_together
+from tests.adapters.scripted_openai_agents import CALL, OUTPUT, agent, said, session_of
 from tests.backends.postgres_samples import behind
-from tests.behaviour.backends import Config
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
-PROGRAM = "tests.adapters.openai_agents_program"
 COMPACTION = {"type": "compaction", "encrypted_content": "abc"}
 
 
 @pytest.fixture
 def session(store: MessageStore) -> Any:
     return session_of(store)
-
-
-async def test_an_agent_remembers_its_turns(session: Any) -> None:
-    guide, model = agent()
-
-    first = await Runner.run(guide, "Rain?", session=session)
-    second = await Runner.run(guide, "And now?", session=session)
-
-    assert first.final_output == second.final_output == "It rains."
-    sent = [item.get("type") or item["role"] for item in model.inputs[2]]
-    assert sent == ["user", "function_call", "function_call_output", "message", "user"]
-    assert len(await session.get_items()) == 8
 
 
 @pytest.mark.parametrize(("limit", "sent"), [(2, 3), (0, 1), (None, 5), (100, 5)])
@@ -179,27 +163,3 @@ async def test_an_append_and_a_read_are_one_round_trip_each_and_a_pop_is_two(pro
 
 
 # Several processes
-
-
-def test_a_second_process_goes_on(config: Config) -> None:
-    run_together(PROGRAM, config, ("turn", "Rain?"))
-    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
-
-    assert printed.count('"function_call"') == 2
-    assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
-
-
-def test_items_of_four_processes_are_added_and_popped_once(config: Config) -> None:
-    run_together(PROGRAM, config, *(("add", name, "50") for name in "abcd"))
-    with SyncMessageStore.initialize(config) as store:
-        added = contents(asyncio.run(session_of(store).get_items()))
-
-    popped = run_together(PROGRAM, config, *[("pop",)] * 4)
-
-    assert len(set(added)) == len(added) == 400
-    assert [one[:-2] for one in added[::2]] == [one[:-2] for one in added[1::2]]
-    for name in "abcd":
-        assert [one for one in added if one[0] == name] == [
-            f"{name} {number} {half}" for number in range(50) for half in (0, 1)
-        ]
-    assert sorted(line for text in popped for line in text.splitlines()) == sorted(added)

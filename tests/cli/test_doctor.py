@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -30,7 +29,6 @@ from tests.behaviour.samples import conversation
 from tests.cli.program import Ran, all_records, objects, run
 from tests.encryption.keys import FIRST, as_text
 from tests.servers import mongodb, postgres
-from tests.servers.process import free_port
 from tests.servers.redis import Cluster, Server, eventually
 
 
@@ -170,15 +168,6 @@ def test_a_wrong_password_is_noticed_and_not_shown(current_url: str) -> None:
     assert ran.status == 3
     assert "cure: correct the user or the password" in ran.output
     assert "not-the-password" not in ran.output + ran.errors
-
-
-def test_a_dead_host_of_several_is_named(current_url: str) -> None:
-    port = postgres.port_of(postgres.dsn())
-    dead = free_port()
-    url = current_url.replace(f"127.0.0.1:{port}", f"127.0.0.1:{dead},127.0.0.1:{port}")
-    status, found = one_found("--store", f"{url}&timeout=8")
-    assert (status, found["level"]) == (0, "warning")
-    assert f"127.0.0.1:{dead}" in found["text"]
 
 
 def test_no_host_at_all_is_status_3() -> None:
@@ -377,25 +366,6 @@ def test_a_file_that_all_may_read_is_noticed(url: str, path: str) -> None:
 
 def test_a_store_that_does_not_wait_for_the_disk_is_noticed(url: str) -> None:
     assert one_found("--store", f"{url}?fsync=false")[0] == 0
-
-
-def test_a_file_on_a_read_only_file_system_is_read_and_has_its_own_cure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = f"sqlite:{tmp_path / 'messages.db'}"
-    with MessageStore.initialize(url) as store:
-        store.store_conversation(conversation("c1", title="before"))
-    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
-
-    assert "before" in run("ls", "--store", url).output
-    assert '"c1"' in run("export", "c1", "--store", url).output
-    removed = run("rm", "c1", "--yes", "--store", url)
-    assert removed.status == 3
-    assert "Read-only file system" in removed.errors
-    status, found = one_found("--store", url)
-    assert (status, found["level"]) == (0, "warning")
-    assert "read-only file system" in found["text"]
-    assert "chmod" not in found["cure"]
 
 
 def test_encrypted_stores_without_keys_are_noticed(tmp_path: Path) -> None:

@@ -119,8 +119,7 @@ def test_on_macos_sqlite_flushes_the_cache_of_the_disk(
     create_file(path := str(tmp_path / "agent.db"))
     connection = Connection(path, "full")
 
-    with connection.lock:
-        driver = connection.driver()
-        for name in ("fullfsync", "checkpoint_fullfsync"):
-            assert driver.execute(f"PRAGMA {name}").fetchone() == (flushes,)
-        connection.close()
+    driver = connection.open()
+    for name in ("fullfsync", "checkpoint_fullfsync"):
+        assert driver.execute(f"PRAGMA {name}").fetchone() == (flushes,)
+    connection.close()

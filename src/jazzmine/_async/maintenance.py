@@ -20,7 +20,7 @@ from jazzmine.records.hook_arguments import Turn
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange, ItemDecoder, ItemQuery, StoredItem, cursor_of
 from jazzmine.records.log import ANY
-from jazzmine.search.index import SearchState
+from jazzmine.search.query import SearchState
 
 __all__ = [
     "AnyStore",
@@ -138,7 +138,7 @@ def iter_keys(store: AnyStore, *, rekeys: bool) -> AsyncIterator[KeysFound]:
         assert store.codec is not None
         return iter_item_keys(store.backend, store.codec, rekeys=rekeys)
     assert store.codec is not None
-    return iter_record_keys(store.backend, store.codec, rekeys=rekeys)
+    return iter_record_keys(store, store.codec, rekeys=rekeys)
 
 
 # The search index of messages

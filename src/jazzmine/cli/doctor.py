@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from jazzmine.backends.files import is_read_only
 from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import counted, error_text, line, print_json, say, shown, write
 from jazzmine.cli.program import UNAVAILABLE, command
@@ -180,12 +179,7 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
 
 def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:
     folder = os.path.dirname(path)
-    if is_read_only(path):
-        yield warning(
-            f"{path} is on a read-only file system: it can be read alone",
-            "mount that file system for writing, or copy the file to another one",
-        )
-    elif os.access(path, os.W_OK) and os.access(folder, os.W_OK):
+    if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         yield fine(f"{path} and its folder may be written")
     else:
         yield failed(f"{path} or its folder may not be written", f"chown or chmod u+w {folder}")

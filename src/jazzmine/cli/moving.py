@@ -23,7 +23,7 @@ from jazzmine.cli.progress import counting
 from jazzmine.cli.reading import conversation_of, show_whole
 from jazzmine.cli.stores import ITEMS, MESSAGES, Stores
 from jazzmine.errors import NotFoundError
-from jazzmine.records.base import Record, require_stored
+from jazzmine.records.base import Record, require_stored, snapshot
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -305,6 +305,6 @@ def _read_record(number: int, record_type: type[Record], value: Any) -> Record:
     try:
         record = record_type.model_validate_json(json.dumps(value))
         require_stored(record)
+        return snapshot(record, record_type).record
     except ValidationError as error:
         raise Refused(f"line {number}: {error_text(error)}") from None
-    return record

@@ -22,8 +22,7 @@ from jazzmine.records.hook_arguments import (
 from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
 __all__ = ["Batch", "MessageBackend", "TraceKey"]

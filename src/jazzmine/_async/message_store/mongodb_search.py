@@ -21,8 +21,7 @@ from jazzmine.backends.mongodb.queries import equal
 from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 __all__ = ["MongoDBSearch"]

@@ -5,15 +5,13 @@ Each is built from the conditions of the filter.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Iterable
 
 from jazzmine.backends.columns import TURN_TRACES
-from jazzmine.backends.postgres.pages import bounded, select
-from jazzmine.backends.postgres.statements import as_json
+from jazzmine.backends.postgres.pages import page, select
 from jazzmine.records.usage import UsageKey
 
-__all__ = ["CONDITIONS", "find_traces", "is_planned_once", "summarize"]
+__all__ = ["CONDITIONS", "find_traces", "summarize"]
 
 
 def _exactly(column: str, wanted: str) -> str:
@@ -48,47 +46,26 @@ CONDITIONS = {
 }
 """The SQL of each condition of a filter; some fields of a filter have two conditions."""
 
-_OWNERS = {"agent_id", "user_id", "conversation_id", "intent"}
-_TIMES = {"started_from", "started_until"}
-
-_NEWEST_FIRST = "started_at_ms DESC, seq DESC"
-
 
 def _where(conditions: Collection[str]) -> str:
     return "\n    AND ".join(CONDITIONS[name] for name in sorted(conditions)) or "true"
 
 
-def is_planned_once(conditions: Collection[str]) -> bool:
-    """Return whether one plan is good for all values of these conditions.
-
-    If not, the best index depends on the values, and each call must be planned.
-    """
-    others = set(conditions) - _TIMES
-    return len(others) <= 1 and others <= _OWNERS
-
-
 def find_traces(conditions: Collection[str], after: bool, limit: int, offset: int = 0) -> str:
     """Return the statement for a page of the traces that match these conditions, newest first.
 
-    With `after`, no row means that there is no such trace, and one row of nulls that no trace
-    comes after it.
+    Args:
+        conditions: the conditions of the filter.
+        after: whether the page begins after a trace.
+        limit: the largest number of rows.
+        offset: how many are left out; other numbers than 0 are a parameter.
     """
-    return _find_traces(frozenset(conditions), after, limit, offset)
+    where, skipped = _where(conditions), " OFFSET %(offset)s" if offset else ""
 
+    def rows(later: str) -> str:
+        return select(TURN_TRACES, where + later, "DESC", limit) + skipped
 
-@functools.lru_cache(maxsize=1024)
-def _find_traces(conditions: frozenset[str], after: bool, limit: int, offset: int) -> str:
-    where = _where(conditions)
-    if after:
-        where += "\n    AND (started_at_ms, seq) < (mark.mark_0, mark.mark_1)"
-    page = bounded(select(TURN_TRACES, where, _NEWEST_FIRST), limit, offset)
-    rows = f"({page}) AS page"
-    if after:
-        rows = f"""(
-    SELECT started_at_ms AS mark_0, seq AS mark_1 FROM {TURN_TRACES.qualified}
-    WHERE id = %(after)s
-) AS mark LEFT JOIN LATERAL {rows} ON true"""
-    return as_json(TURN_TRACES, rows, "page.started_at_ms DESC, page.seq DESC")
+    return page(TURN_TRACES, rows, "DESC", after)
 
 
 _KEYS: dict[UsageKey, str] = {
