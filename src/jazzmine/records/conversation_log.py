@@ -179,10 +179,9 @@ def messages_stored_before(
 
 def _content(message: Message) -> str:
     # In JSON true and 1 differ. A back end may return keys in another order, and 0.0 for -0.0.
-    fields = message.model_dump(
-        mode="json", exclude={"timestamp", "is_flagged"}, exclude_defaults=True
-    )
-    return json.dumps(fields, sort_keys=True)
+    fields = message.model_dump_json(exclude={"timestamp", "is_flagged"}, exclude_defaults=True)
+    plain = json.loads(fields, parse_float=lambda number: float(number) + 0.0)
+    return json.dumps(plain, sort_keys=True)
 
 
 def unknown_conversation(conversation_id: str) -> IntegrityError:
