@@ -208,9 +208,7 @@ class MongoDBBackend(MongoDBReads):
         except steps.RefusedError as refused:
             return refused.refusal
 
-    async def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    async def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         stored, owned = self.client.collections, equal(conversation_id=conversation_id)
 
         async def attempt(session: Session | None) -> Row | None:

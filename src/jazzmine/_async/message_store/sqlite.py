@@ -112,9 +112,7 @@ class SQLiteBackend(SQLiteSearch):
     async def append(self, given: Append) -> int | Refusal:
         return await self.client.write(log_changes.append, given)
 
-    async def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    async def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         return await self.client.write(log_changes.pop, conversation_id, check)
 
     async def rewind(self, conversation_id: str, after: str | None) -> int:

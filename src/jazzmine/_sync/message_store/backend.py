@@ -125,13 +125,10 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         """Delete the newest message, flagged or not, with its trace, and return it, or None.
 
-        A row for which `check` raises an error stays stored. Unless it `checks_all`, a back end
-        need not call it for a row whose form shows that it can be read.
+        A row for which `check` raises an error stays stored.
         """
 
     @abstractmethod

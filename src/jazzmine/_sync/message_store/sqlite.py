@@ -112,9 +112,7 @@ class SQLiteBackend(SQLiteSearch):
     def append(self, given: Append) -> int | Refusal:
         return self.client.write(log_changes.append, given)
 
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         return self.client.write(log_changes.pop, conversation_id, check)
 
     def rewind(self, conversation_id: str, after: str | None) -> int:
