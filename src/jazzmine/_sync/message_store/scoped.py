@@ -46,8 +46,10 @@ def about(method: AnyMethod, *default: Any) -> AnyMethod:
         record_id = require_id(argument, args[0] if args else options.get(argument))
         if (self._sees(kind, record_id) if kind else self._has(record_id)):
             return getattr(self._store, method.__name__)(*args, **options)
-        if not default or options.get("after") is not None:
-            raise NotFoundError(f"{record_id!r} is not stored, or nothing is at `after`")
+        if options.get("after") is not None:
+            raise NotFoundError(f"after={options['after']!r} is no message of this conversation")
+        if not default:
+            raise NotFoundError(f"{record_id!r} is not stored")
         return copy(default[0])
 
     return cast("AnyMethod", call)
