@@ -162,6 +162,18 @@ def test_messages_without_a_place_are_refused(url: str, filled: str) -> None:
     assert "it has conversations: name the store for them in --store" in ran.errors
 
 
+@pytest.mark.parametrize(
+    "command", [["copy", "{url}", "memory:"], ["migrate", "--store", "memory:"]]
+)
+def test_nothing_is_moved_into_a_store_that_ends_with_the_process(
+    url: str, command: list[str]
+) -> None:
+    ran = run(*(each.format(url=url) for each in command))
+
+    assert ran.status == 1
+    assert "lost at its end" in ran.errors
+
+
 def test_missing_items_are_noticed(filled: str, tmp_path: Path) -> None:
     lines = run("export", "--items", filled).output.splitlines(keepends=True)
 
