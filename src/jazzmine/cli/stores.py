@@ -81,7 +81,8 @@ class Named(Generic[AnyStore]):
         if not (pending := self.pending()):
             return
         name = self._argument or f"this {self.kind.name}"
-        if self._is_default():
+        is_named = self.kind.variable in os.environ
+        if self.kind is MESSAGES and not is_named and self.config == self.kind.read({}):
             name = "the default store (name another in --store)"
         path = getattr(self.config, "path", None)
         if path is not None and not os.path.exists(path):
@@ -93,10 +94,6 @@ class Named(Generic[AnyStore]):
             f"{name} has no tables yet, or old ones. Correct the address, or let `jazzmine"
             " migrate`:\n  " + "\n  ".join(pending)
         )
-
-    def _is_default(self) -> bool:
-        is_named = self.kind.variable in os.environ
-        return self.kind is MESSAGES and not is_named and self.config == self.kind.read({})
 
     @contextmanager
     def open(self, *, create: bool = False) -> Iterator[AnyStore]:
