@@ -231,7 +231,7 @@ def test_items_are_listed_searched_and_erased_where_only_they_are_named(tmp_path
     with LongTermMemoryStore.initialize(url) as items:
         items.put(item("tea", value={"text": "likes green tea"}, user_id="ada"))
         items.put(item("cat", value={"text": "has a cat"}, user_id="bob"))
-    env = {"JAZZMINE_LONG_TERM_MEMORY": url}
+    env = {"JAZZMINE_LONG_TERM_MEMORY": f'"{url}"', "JAZZMINE_MESSAGE_STORE": " "}
 
     def keys(*arguments: str) -> list[str]:
         found = objects(run("items", "--json", *arguments, env=env).output)
