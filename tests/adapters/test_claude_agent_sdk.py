@@ -118,13 +118,6 @@ async def test_an_entry_without_an_id_is_always_added(sessions: Any) -> None:
     assert await sessions.load(KEY) == [*batch, batch[1], batch[1]]
 
 
-async def test_an_id_that_comes_with_another_content_is_ignored(sessions: Any) -> None:
-    await sessions.append(KEY, entries("a"))
-    await sessions.append(KEY, [{"type": "user", "uuid": "a", "other": True}])
-
-    assert await sessions.load(KEY) == entries("a")
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -139,14 +132,6 @@ async def test_one_id_in_two_transcripts_is_two_entries(sessions: Any, other: An
     await sessions.append(other, entries("a"))
 
     assert await sessions.load(KEY) == await sessions.load(other) == entries("a")
-
-
-async def test_an_entry_of_a_deleted_session_may_come_again(sessions: Any) -> None:
-    await sessions.append(KEY, entries("a"))
-    await sessions.delete(KEY)
-    await sessions.append(KEY, entries("a"))
-
-    assert await sessions.load(KEY) == entries("a")
 
 
 # Summaries
@@ -190,17 +175,6 @@ async def test_an_entry_that_comes_again_does_not_change_the_summary(sessions: A
 
     (summary,) = await sessions.list_session_summaries("project")
     assert summary["data"]["custom_title"] == "B"
-
-
-async def test_a_deleted_session_has_no_summary(sessions: Any) -> None:
-    other = {**KEY, "project_key": "other"}
-    for key in (KEY, other):
-        await sessions.append(key, [{"type": "custom-title", "customTitle": "A"}])
-
-    await sessions.delete(KEY)
-
-    assert await sessions.list_session_summaries("project") == []
-    assert len(await sessions.list_session_summaries("other")) == 1
 
 
 @pytest.mark.parametrize("change", ["delete", "flag", "foreign"])

@@ -39,14 +39,6 @@ async def test_a_run_of_coroutines_leaves_a_trace(
     check_recorded_turn(await only_trace(store, "t1"))
 
 
-async def test_a_run_of_coroutines_on_a_sync_store_leaves_a_trace(
-    saver: JazzmineSaver, sync_store: MessageStore
-) -> None:
-    await agent(saver).ainvoke(question("Rain?"), settings())
-
-    check_recorded_turn(await only_trace(sync_store, "t1"))
-
-
 def test_a_tool_that_asks_first_is_recorded_when_it_is_called(
     saver: JazzmineSaver, sync_store: MessageStore
 ) -> None:

@@ -26,7 +26,6 @@ __all__ = [
     "AnyStore",
     "count_unindexed",
     "fill_search",
-    "is_rewritten",
     "iter_items",
     "iter_keys",
     "iter_records",
@@ -75,11 +74,6 @@ def store_records(store: MessageStore, kind: RecordKind, records: Sequence[Recor
     """Store valid records, in place of the records with the same ids; each id is given once."""
     given: dict[str, Any] = {kind: list(map(Snapshot, records))}
     store._put(Turn(**given))
-
-
-def is_rewritten(store: MessageStore) -> bool:
-    """Return whether each write rewrites the whole store."""
-    return store.backend.is_rewritten
 
 
 def iter_items(

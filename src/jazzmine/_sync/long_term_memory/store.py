@@ -109,10 +109,9 @@ class LongTermMemoryStore(StoredItems):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._sync.factory import view_of_long_term_memory
+        from jazzmine._sync.long_term_memory.scoped import ScopedLongTermMemoryStore
 
-        view: LongTermMemoryStore = view_of_long_term_memory(self, require_id("user_id", user_id))
-        return view
+        return ScopedLongTermMemoryStore(self, require_id("user_id", user_id))
 
     # One item, or several
 

@@ -179,9 +179,6 @@ class MessageBackend(Backend):
     # Erasure and retention. Each call is one transaction of bounded size (a back end that writes
     # everything at once may ignore `limit`), and is called again until nothing is left.
 
-    #: Whether each write costs as much as all that is stored.
-    is_rewritten: bool = False
-
     #: How many records a step deletes: fewer would cost less than their transaction, and other
     #: calls may have to wait for a step.
     deleted_at_once: int = 100
