@@ -13,8 +13,7 @@ import pytest
 from jazzmine.backends.sqlite import search, search_queries
 from jazzmine.cli.searching import check_search
 from jazzmine.search.analyser import analyser_for
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import FoundPage, SearchScope, parse_query
+from jazzmine.search.query import FoundPage, SearchScope, SearchState, parse_query
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
 from tests.behaviour.search_model import check_beyond_most_read

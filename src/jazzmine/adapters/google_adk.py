@@ -12,7 +12,7 @@ from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncI
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import as_async, finished, items_as_async, retry_conflicts
+from jazzmine.adapters._calls import as_async, finished, retry_conflicts
 from jazzmine.adapters._conversations import append_with_traces, newest_shown
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import text_of
@@ -82,8 +82,9 @@ class JazzmineSessionService(BaseSessionService):
         store: AsyncMessageStore | MessageStore,
         items: AsyncItems | LongTermMemoryStore,
     ) -> None:
-        self._store = as_async(store)
-        self._shared = SharedState(self._store, items_as_async(items))
+        self._store: AsyncMessageStore = as_async(store)
+        item_stores = (AsyncItems, LongTermMemoryStore)
+        self._shared = SharedState(self._store, as_async(items, item_stores, "items"))
         self._plugin = JazzmineTracePlugin(self._store, conversation_id_of)
 
     def recorder(self) -> JazzmineTracePlugin:

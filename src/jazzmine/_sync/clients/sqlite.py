@@ -17,7 +17,7 @@ from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.writer import Call, Writer
 from jazzmine.config import SQLiteConfig
-from jazzmine.deadline import Deadline, call_deadline, remaining_of_call
+from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.errors import StoreUnavailableError
 
 __all__ = ["AnyDatabase", "SQLiteClient", "file_client"]
@@ -103,7 +103,7 @@ class SQLiteClient:
         try:
             self._writer.add(call)
             if deadline is None:
-                remaining = remaining_of_call(self.database.timeout)
+                remaining = call_deadline(self.database.timeout).remaining()
             else:
                 remaining = deadline.remaining()
             in_time = done.wait(remaining)

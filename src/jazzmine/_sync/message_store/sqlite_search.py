@@ -9,8 +9,7 @@ from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine.backends.sqlite import search, search_queries
 from jazzmine.records.rows import Row
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
 __all__ = ["SQLiteSearch"]

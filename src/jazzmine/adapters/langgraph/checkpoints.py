@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
@@ -47,12 +47,8 @@ Reference = bytes | Sequence[bytes]
 # How many checkpoints and values of up to so many bytes are known: 16 MB at most.
 _KNOWN, _KNOWN_BYTES = 256, 64_000
 
-
-class KnownCheckpoint(NamedTuple):
-    """The versions of the channels of a checkpoint, and what refers to their values."""
-
-    versions: Mapping[str, Any]
-    values: Mapping[str, Reference]
+#: The version of each channel of a checkpoint, and what refers to its value.
+KnownCheckpoint = Mapping[str, tuple[Any, Reference]]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,13 @@ from contextlib import suppress
 from itertools import islice
 
 from jazzmine.adapters.langgraph.checkpoints import THREADS, Storage, decoded, digests, values_of
-from jazzmine.adapters.langgraph.threads import AT_ONCE, entries_in, namespaces_in, pages
+from jazzmine.adapters.langgraph.threads import (
+    AT_ONCE,
+    entries_at,
+    entries_in,
+    namespaces_in,
+    pages,
+)
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import DeleteItem, MemoryItem
 
@@ -32,11 +38,8 @@ class Pruner(Storage):
             async for page in pages(self.items, THREADS, with_data=False, where={"run_id": run_id}):
                 for item in page:
                     threads.add(item.namespace[2])
-                    for entry in await entries_in(
-                        self.items, item.namespace, first=item.key, count=1
-                    ):
-                        if entry.item.key == item.key:  # or else it was deleted meanwhile
-                            await self._delete([entry.item, *entry.writes])
+                    for entry in await entries_at(self.items, item.namespace, item.key):
+                        await self._delete([entry.item, *entry.writes])
         for thread in sorted(threads):
             await self._delete_unused_values(thread)
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.index import SearchState
+from jazzmine.search.query import SearchState
 
 __all__ = [
     "BLOCK",
