@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -244,9 +244,9 @@ class TakesTracesOfOthers(ScopedMessageStore):
     """Stores a trace for a message in another user's conversation."""
 
     async def _require_within(
-        self, messages: Sequence[Message], trace: TurnTrace | None, new: str | None
+        self, messages: Sequence[Message], traces: Sequence[TurnTrace], new: Collection[str]
     ) -> None:
-        await super()._require_within(messages, None, new)
+        await super()._require_within(messages, (), new)
 
 
 class PrunesForEverybody(ScopedMessageStore):

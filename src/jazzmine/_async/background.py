@@ -28,11 +28,7 @@ class BackgroundTasks:
         self._tasks: list[Task] = []
 
     async def run(self, work: Work[None], *, wait: bool) -> None:
-        """Do work; it raises nothing.
-
-        Args:
-            wait: whether to return only when it is done; False in a cancelled call.
-        """
+        """Do work that raises nothing; `wait` until it is done, except in a cancelled call."""
         await run_detached(self.start, work, wait=wait)
 
     def start(self, work: Work[None]) -> Task:
@@ -55,12 +51,10 @@ class BackgroundTasks:
 
 
 class Periodic:
-    """A context manager that repeats work while its block runs.
+    """A context manager that repeats work every so many seconds while its block runs.
 
-    Args:
-        every: the time, in s, before the first run and between two runs.
-        work: returns whether to go on; it raises nothing. A long run that cannot be cancelled does
-            not delay the end of the block: it must do no harm after it.
+    The work returns whether to go on, and raises nothing. A long run that cannot be cancelled does
+    not delay the end of the block: it must do no harm after it.
     """
 
     def __init__(self, every: float, work: Work[bool]) -> None:

@@ -20,13 +20,12 @@ from jazzmine.records.hook_arguments import Turn
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange, ItemDecoder, ItemQuery, StoredItem, cursor_of
 from jazzmine.records.log import ANY
-from jazzmine.search.index import SearchState
+from jazzmine.search.query import SearchState
 
 __all__ = [
     "AnyStore",
     "count_unindexed",
     "fill_search",
-    "is_rewritten",
     "iter_items",
     "iter_keys",
     "iter_records",
@@ -75,11 +74,6 @@ def store_records(store: MessageStore, kind: RecordKind, records: Sequence[Recor
     """Store valid records, in place of the records with the same ids; each id is given once."""
     given: dict[str, Any] = {kind: list(map(Snapshot, records))}
     store._put(Turn(**given))
-
-
-def is_rewritten(store: MessageStore) -> bool:
-    """Return whether each write rewrites the whole store."""
-    return store.backend.is_rewritten
 
 
 def iter_items(
@@ -138,7 +132,7 @@ def iter_keys(store: AnyStore, *, rekeys: bool) -> Iterator[KeysFound]:
         assert store.codec is not None
         return iter_item_keys(store.backend, store.codec, rekeys=rekeys)
     assert store.codec is not None
-    return iter_record_keys(store.backend, store.codec, rekeys=rekeys)
+    return iter_record_keys(store, store.codec, rekeys=rekeys)
 
 
 # The search index of messages

@@ -46,11 +46,7 @@ NO_SEARCH = (
 
 
 def record_codec(config: BackendConfig) -> RecordCodec | None:
-    """Return the codec of a message store; None if its configuration has no keys.
-
-    Raises:
-        ConfigurationError: it has keys and a search index.
-    """
+    """Return the codec of a message store, which has no search; None without keys."""
     if config.keyring is None:
         return None
     if config.search_language is not None:
@@ -59,12 +55,7 @@ def record_codec(config: BackendConfig) -> RecordCodec | None:
 
 
 class RecordCodec:
-    """Encrypts and decrypts records with the keys of a store.
-
-    Args:
-        keyring: the keys.
-        accepts_plain: whether a record that is not encrypted is read as it is.
-    """
+    """Encrypts and decrypts records; `accepts_plain` reads plain ones, too."""
 
     def __init__(self, keyring: Keyring, accepts_plain: bool) -> None:
         self.keyring = keyring
@@ -83,14 +74,8 @@ class RecordCodec:
     ) -> list[dict[str, Any] | None]:
         """Return the bodies of rows with the decrypted values; None for one that is no object.
 
-        Args:
-            kind: the class of the records.
-            rows: as the back end returned them; they are not changed.
-            conversation_id: the conversation that was asked for; a record of another conversation
-                does not open. None takes each record's own.
-
-        Raises:
-            DecryptionError: one does not open, or is not encrypted.
+        The rows are not changed. A record of another conversation than `conversation_id` does not
+        open; None takes each record's own. `DecryptionError` is raised for a plain one, too.
         """
         owner_field = "id" if kind is Conversation else "conversation_id"
         bodies: list[dict[str, Any] | None] = []
@@ -116,12 +101,14 @@ class RecordCodec:
         bound_to = context(_NAMES[kind], "fields", owner, record_id)
         values = from_json(self.keyring.decrypt_text(text, bound_to, name))
         del body["metadata"]
-        whole = _uncovered(kind, body, values)
-        if whole is None or len(metadata) > 1:
+        try:
+            if len(metadata) > 1:
+                raise ValueError
+            return _uncovered(kind, body, values)
+        except ValueError:
             raise DecryptionError(
                 f"{name} was changed: values that are not encrypted are beside its encrypted ones"
-            )
-        return whole
+            ) from None
 
     def key_id(self, row: Row) -> str | None:
         """Return the id of the key that a row is encrypted with; None if it is plain."""
@@ -131,11 +118,7 @@ class RecordCodec:
 
 
 def require_readable(where: TraceFilter) -> None:
-    """Raise if a filter names an encrypted field: nothing can be found by it.
-
-    Raises:
-        ConfigurationError: it names one.
-    """
+    """Raise `ConfigurationError` if a filter names an encrypted field."""
     for kind, wanted in ((ToolTrace, where.tool), (LLMCallRecord, where.llm_call)):
         hidden = sorted(set(wanted or ()) & {*ENCRYPTED[kind], *PARTS[kind]})
         if hidden:
@@ -173,37 +156,24 @@ def _covered(record: AnyRecord, more: dict[str, Any]) -> AnyRecord:
     return record.model_copy(update=covered)
 
 
-def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a record as JSON types, with its encrypted values and those of the records in it.
+def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored record with its encrypted values and those of the records in it.
 
-    Args:
-        kind: the class of the record.
-        stored: the record as it is stored.
-        values: its encrypted values.
-
-    Returns:
-        None if a value was stored in place of an encrypted one that does not belong there.
+    Raise `ValueError` if a value is stored in place of an encrypted one that does not belong there.
     """
-    if not isinstance(stored, dict):
-        return None
     empties = ENCRYPTED[kind]
     if kind is TurnTrace and "errors" in values:
-        if stored.get("errors") != _SOME_ERRORS:
-            return None
-        stored = {**stored, "errors": []}
-    for name, value in stored.items():
-        if name in empties and value != empties[name]:
-            return None
+        empties = {**empties, "errors": _SOME_ERRORS}
+    if not isinstance(stored, dict):
+        raise ValueError
+    for name in empties.keys() & stored.keys():
+        if stored[name] != empties[name]:
+            raise ValueError
     whole = {**stored, **values}
     for name, part in PARTS[kind].items():
         parts = stored.get(name, [])
         if not isinstance(parts, list):
-            return None
+            raise ValueError
         given = values.get(name) or [{}] * len(parts)
-        if len(given) != len(parts):
-            return None
-        uncovered = [_uncovered(part, *pair) for pair in zip(parts, given, strict=True)]
-        if None in uncovered:
-            return None
-        whole[name] = uncovered
+        whole[name] = [_uncovered(part, *pair) for pair in zip(parts, given, strict=True)]
     return whole

@@ -37,16 +37,9 @@ def require_right_keys(
     key_id: Callable[[Any], str | None],
     read: Callable[[Any], object],
 ) -> None:
-    """Raise unless each key opens at least one of the rows under its id.
+    """Raise `ConfigurationError` if a key opens none of the rows under its id.
 
-    Args:
-        keyring: the keys.
-        rows: some rows of the store.
-        key_id: returns the id of the key of a row; None if it is plain.
-        read: decrypts a row.
-
-    Raises:
-        ConfigurationError: a key opens none of them.
+    `key_id` returns the id of the key of a row, None if it is plain; `read` decrypts the row.
     """
     right: set[str] = set()
     wrong: set[str] = set()

@@ -57,14 +57,7 @@ class Append(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """A copy of a conversation.
-
-    Attributes:
-        conversation_id: the conversation to copy.
-        until: the id of the last message that is copied; None copies all.
-        copy: the new conversation.
-        salt: the new ids are made of it; the same for the same new conversation.
-    """
+    """A copy of a conversation, until a message or of all; the new ids are made of the salt."""
 
     conversation_id: str
     until: str | None
@@ -122,14 +115,7 @@ class NewestPage(NamedTuple):
 
 
 class TracePage(NamedTuple):
-    """A page of the traces that match a filter.
-
-    Attributes:
-        where: the filter.
-        limit: the largest number of traces.
-        after: the id of any stored trace; the page begins after it. None is the first page.
-        offset: how many traces to skip.
-    """
+    """A page of the traces that match a filter, after any stored trace or some that are skipped."""
 
     where: TraceFilter
     limit: int

@@ -22,13 +22,7 @@ CallRecord = TypeVar("CallRecord", LLMCallRecord, ToolTrace)
 
 
 class _Call(Generic[CallRecord]):
-    """The block of one call; an exception that leaves it is noted, and goes on.
-
-    Args:
-        record: the record of the call.
-        on_begin: called with this object when the block begins.
-        on_end: called when the block ends, with this object and the texts of its errors.
-    """
+    """The block of one call; an exception that leaves it is noted, and goes on."""
 
     def __init__(
         self,

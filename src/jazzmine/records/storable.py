@@ -79,10 +79,8 @@ def storable_copy(record: AnyRecord, limit: int) -> AnyRecord:
 def fitted(build: Callable[[int | None], AnyRecord], values: int) -> AnyRecord:
     """Return a record that every store can hold.
 
-    Args:
-        build: makes the record with at most this many characters of each value; None at first, for
-            the values as they are.
-        values: the number of values.
+    `build` makes it with at most so many characters of each of its `values` values; None leaves
+    them as they are.
     """
     limit: int | None = None
     while True:

@@ -25,13 +25,7 @@ _MAX_METADATA = 1_000_000
 
 
 class _Step:
-    """A message, and the calls of tools that it asks for.
-
-    Args:
-        message: the message of the assistant or of another author.
-        purpose: the purpose of the model's call that gave the message.
-        is_implied: whether only the calls were recorded, and not the message.
-    """
+    """A message, implied if only its calls of tools were recorded, and these calls."""
 
     def __init__(self, message: Message, purpose: str, *, is_implied: bool = False) -> None:
         self.message = message

@@ -45,13 +45,8 @@ class _Refused(Exception):
 def plain_json(value: Any, level: int = 1) -> Any:
     """Return a copy of a value in plain JSON types, if JSON and every back end can store it.
 
-    Args:
-        value: None, a bool, a str, a finite float, an integer of 64 bits, or a list, tuple
-            (it becomes a list) or dict of these, at most 64 levels deep.
-        level: the level at which the value is stored.
-
-    Raises:
-        PydanticCustomError: it cannot be stored; pydantic adds this to its `ValidationError`.
+    Tuples become lists. A value at level 1 is at most 64 levels deep. Pydantic adds the error to
+    its `ValidationError`.
     """
     if type(value) is dict and not value:
         return {}  # most metadata is empty

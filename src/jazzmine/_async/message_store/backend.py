@@ -22,8 +22,7 @@ from jazzmine.records.hook_arguments import (
 from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
 __all__ = ["Batch", "MessageBackend", "TraceKey"]
@@ -179,9 +178,6 @@ class MessageBackend(Backend):
 
     # Erasure and retention. Each call is one transaction of bounded size (a back end that writes
     # everything at once may ignore `limit`), and is called again until nothing is left.
-
-    #: Whether each write costs as much as all that is stored.
-    is_rewritten: bool = False
 
     #: How many records a step deletes: fewer would cost less than their transaction, and other
     #: calls may have to wait for a step.

@@ -86,7 +86,7 @@ class ConversationMethods(StoredRecords):
             fields = {"title": text, "metadata": merged(stored.metadata, changes)}
             return stored.model_copy(update=fields)
 
-        return await self._edit("conversations", self._conversations, Conversation, owner, edited)
+        return await self._edit("conversations", self._conversations, owner, edited)
 
     @operation("conversations")
     async def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
@@ -325,7 +325,7 @@ class ConversationMethods(StoredRecords):
         try:
             if self.codec is None:
                 return await self.backend.fork(fork)
-            return await fork_decrypted(self.backend, self.codec, fork)
+            return await fork_decrypted(self, self.codec, fork)
         except ConflictError:
             ids = await self._ids_of_copy(fork)
             if ids is None:

@@ -19,7 +19,6 @@ class JSONBackend(SQLiteBackend):
     system_name = "jazzmine.json"
 
     # Each step writes the whole file.
-    is_rewritten = True
     deleted_at_once = 100_000
     indexed_at_once = MAX_INT
 

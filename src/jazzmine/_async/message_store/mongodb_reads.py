@@ -12,7 +12,7 @@ from jazzmine._async.clients.mongodb.types import Session
 from jazzmine._async.message_store.backend import Batch, TraceKey
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
-from jazzmine.backends.mongodb.documents import Document, stored_fields, to_row, to_rows
+from jazzmine.backends.mongodb.documents import Document, to_row, to_rows
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_BY,
@@ -24,7 +24,6 @@ from jazzmine.backends.mongodb.queries import (
     TRACES_OF_CONVERSATION,
     Listing,
     among,
-    count_by_conversation,
     equal,
     owned_by,
     visible,
@@ -35,9 +34,7 @@ from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind
 from jazzmine.records.hook_arguments import ConversationPage, MessagePage, NewestPage, TracePage
-from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["COLLECTIONS_OF", "MongoDBReads"]
@@ -46,7 +43,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 # The maximum number of documents in a reply; the server also limits a reply to 16 MiB.
 _DOCUMENTS_A_REPLY = 1_000
-_IDS_A_COMMAND = 10_000
 
 # The server refuses a sum of skip and limit beyond 64 bits.
 _MOST = 2**32
@@ -57,11 +53,6 @@ COLLECTIONS_OF: dict[RecordKind, str] = {
     "messages": MESSAGES,
     "traces": TRACES,
 }
-_FIELDS = [
-    *stored_fields(CONVERSATIONS, Conversation),
-    *stored_fields(MESSAGES, Message),
-    *stored_fields(TRACES, TurnTrace),
-]
 _STANDALONE = (
     "MongoDB runs as a standalone server, without transactions: a call that fails may leave a part"
     " of its records, which `jazzmine doctor` finds; make it a replica set of one server"
@@ -75,12 +66,12 @@ class MongoDBReads(MongoDBSearch):
     system_name = "mongodb"
 
     def __init__(self, config: MongoDBConfig) -> None:
-        super().__init__(MongoDBClient(config, INDEXES, _FIELDS), config.migration_timeout)
+        super().__init__(MongoDBClient(config, INDEXES))
         self._language = config.search_language
 
     async def open(self) -> None:
+        await self.client.open()
         try:
-            await self.client.open()
             await settle_search(self, self._language)
         except BaseException:
             await self.client.close()
@@ -89,10 +80,7 @@ class MongoDBReads(MongoDBSearch):
             logger.warning(_STANDALONE)
 
     async def pending(self) -> list[str]:
-        try:
-            return await self.client.pending()
-        finally:
-            await self.client.close()
+        return await self.client.pending()
 
     async def close(self) -> None:
         await self.client.close()
@@ -115,12 +103,9 @@ class MongoDBReads(MongoDBSearch):
         return None if document is None else to_row(document)
 
     async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
-        messages, rows = self.client.collections[MESSAGES], dict[str, Row]()
-        wanted = list(dict.fromkeys(message_ids))
-        for begin in range(0, len(wanted), _IDS_A_COMMAND):
-            query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            found = messages.find(query, self._projection, batch_size=_DOCUMENTS_A_REPLY)
-            rows.update((row[0], row) for row in to_rows(await self.client.run(found.to_list)))
+        messages, query = self.client.collections[MESSAGES], among("id", message_ids)
+        found = messages.find(query, self._projection, batch_size=_DOCUMENTS_A_REPLY)
+        rows = {row[0]: row for row in to_rows(await self.client.run(found.to_list))}
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
@@ -136,7 +121,8 @@ class MongoDBReads(MongoDBSearch):
         listing = MESSAGES_OF_CONVERSATION
         documents = await self._find(listing, listing.of(conversation_id, cursor), size)
         if documents:
-            cursor = listing.cursor(documents[-1])
+            last = documents[-1]
+            cursor = {"_id": last["_id"], listing.field: last.get(listing.field)}
         return Batch(to_rows(documents), cursor)
 
     async def list_newest(self, page: NewestPage) -> Sequence[Row]:
@@ -144,9 +130,11 @@ class MongoDBReads(MongoDBSearch):
         return await self._page(NEWEST_MESSAGES, owner, limit, after, visible(owner, flagged))
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        pipeline = count_by_conversation(among("conversation_id", conversation_ids))
-        groups = await self._aggregate(MESSAGES, pipeline)
-        return {group["_id"]: group["count"] for group in groups}
+        pipeline: list[Document] = [
+            {"$match": among("conversation_id", conversation_ids)},
+            {"$group": {"_id": "$conversation_id", "count": {"$sum": 1}}},
+        ]
+        return {group["_id"]: group["count"] for group in await self._aggregate(MESSAGES, pipeline)}
 
     async def _aggregate(self, name: str, pipeline: list[Document]) -> list[Document]:
         """Return the groups that a pipeline makes of the documents of a collection."""
@@ -193,48 +181,31 @@ class MongoDBReads(MongoDBSearch):
             NotFoundError: `after` does not belong to the owner.
         """
 
-        async def page() -> list[Document]:
-            query = listing.of(owner)
-            last = await self._cursor(listing, query, after)
-            query = {**query, **(condition or {})}
-            if last is not None:
-                query = listing.after(query, last)
-            return [] if limit == 0 else await self._send(listing, query, limit, offset)
-
-        return to_rows(await self.client.run(page))
+        owned = listing.of(owner)
+        query = {**owned, **(condition or {})}
+        if after is not None:
+            last = await self.client.run(partial(self._cursor, listing, owned, after))
+            query = listing.after(query, last)
+        return [] if limit == 0 else to_rows(await self._find(listing, query, limit, offset))
 
     async def _cursor(
-        self,
-        listing: Listing,
-        query: Document,
-        after: str | None,
-        session: Session | None = None,
-    ) -> Document | None:
-        """Return the cursor of a document of a query; None if there is no `after`.
+        self, listing: Listing, query: Document, after: str, session: Session | None = None
+    ) -> Document:
+        """Return the cursor of a document of a query.
 
         Raises:
             NotFoundError: `after` does not belong to the query.
         """
-        if after is None:
-            return None
-        query, collection = (
-            {**query, **equal(id=after)},
-            self.client.collections[listing.collection],
-        )
-        last = await collection.find_one(query, listing.projection, session=session)
+        collection, own = self.client.collections[listing.collection], {**query, **equal(id=after)}
+        last = await collection.find_one(own, listing.projection, session=session)
         if last is None:
             raise NotFoundError(f"after={after!r} is no {listing.member}")
         return last
 
     async def _find(
-        self, listing: Listing, query: Document, limit: int | None = None
+        self, listing: Listing, query: Document, limit: int | None = None, offset: int = 0
     ) -> list[Document]:
         """Return the documents of a query, in the order of a listing."""
-        return await self.client.run(partial(self._send, listing, query, limit))
-
-    async def _send(
-        self, listing: Listing, query: Document, limit: int | None, offset: int = 0
-    ) -> list[Document]:
         cursor = self.client.collections[listing.collection].find(
             query,
             self._projection,
@@ -243,4 +214,4 @@ class MongoDBReads(MongoDBSearch):
             limit=limit if limit is not None and limit < _MOST else 0,
             batch_size=min(limit or _DOCUMENTS_A_REPLY, _DOCUMENTS_A_REPLY),
         )
-        return await cursor.to_list()
+        return await self.client.run(cursor.to_list)

@@ -26,12 +26,7 @@ AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 
 class OwnedRecords(ConversationView[MessageStore], MessageStore):
-    """Knows which conversations of a store are a user's; the base class of a view.
-
-    Args:
-        store: the store, which a view neither opens nor closes.
-        user_id: the user.
-    """
+    """Knows which conversations of a store are a user's; the base class of a view."""
 
     # Whose a record is. Rows are looked at as they are stored: what is another user's is not
     # decrypted.
@@ -72,13 +67,7 @@ class OwnedRecords(ConversationView[MessageStore], MessageStore):
     async def _require_within(
         self, messages: Sequence[Message], traces: Sequence[TurnTrace], new: Collection[str]
     ) -> None:
-        """Raise `IntegrityError` unless what is stored is for the user's conversations.
-
-        Args:
-            messages: the messages.
-            traces: their traces, or those of messages that are stored.
-            new: the ids of the conversations that are stored with them.
-        """
+        """Raise `IntegrityError` unless records are for the user's or new conversations."""
         owners = {message.conversation_id for message in messages}
         for owner in sorted(owners.union(trace.conversation_id for trace in traces)):
             if owner not in new and not await self._has(owner):
@@ -95,10 +84,8 @@ _KINDS: Mapping[str, RecordKind] = {"message_id": "messages", "trace_id": "trace
 def about(method: AnyMethod, *default: Any) -> AnyMethod:
     """Return the method of a view for a method whose first argument is the id of a record.
 
-    Args:
-        method: the method of the store.
-        default: the result for a record that the user does not see, which has nothing that a page
-            could begin after; without it, the method raises `NotFoundError`.
+    The default is the result for a record that the user does not see, and has nothing that a page
+    could begin after; without it, the method raises `NotFoundError`.
     """
     argument = unwrap(method).__code__.co_varnames[1]
     kind = _KINDS.get(argument)

@@ -22,16 +22,14 @@ from jazzmine.backends.postgres.rows import (
     page_of,
     pruned_parameter,
     rewrite_parameters,
-    row_limit,
     row_values,
     store_parameters,
     stored_rows,
     summaries,
-    where_parameter,
     whole_json,
 )
 from jazzmine.backends.postgres.schema import MESSAGE_TABLES
-from jazzmine.backends.postgres.text import from_text, to_text
+from jazzmine.backends.postgres.text import from_text, json_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.encryption.records import record_codec
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
@@ -48,6 +46,7 @@ from jazzmine.records.hook_arguments import (
 )
 from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
+from jazzmine.records.types import MAX_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresBackend", "PostgresMessageStore"]
 
-_ATTEMPTS_TO_CREATE = 4
 _BEFORE_ALL = -(2**63)
 
 
@@ -79,7 +77,6 @@ class PostgresBackend(PostgresSearch):
     system_name = "postgresql"
 
     async def open(self) -> None:
-        """Bring the schema up to date, and connect."""
         await self._client.open()
         try:
             await settle_search(self, self._language)
@@ -88,15 +85,12 @@ class PostgresBackend(PostgresSearch):
             raise
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.close()
 
     async def ping(self) -> None:
-        """Make one round trip to the server."""
         await self._client.run(sql.PING)
 
     async def pending(self) -> list[str]:
-        """Return the migrations that opening the store would apply."""
         return await self._client.pending()
 
     # Writes
@@ -137,15 +131,8 @@ class PostgresBackend(PostgresSearch):
             "id": to_text(conversation.record.id),
             "conversations": f"[{whole_json(conversation)}]",
         }
-        for _ in range(_ATTEMPTS_TO_CREATE):
-            rows = await self._client.run(sql.CREATE_CONVERSATION, parameters)
-            if rows:
-                return None if rows[0][1] is None else stored_rows(rows)[0]
-        # It is stored, and a policy hides it.
-        raise IntegrityError(
-            f"the id {conversation.record.id!r} is that of a conversation that this role does not"
-            " see; nothing was written"
-        )
+        rows = await self._client.run(sql.CREATE_CONVERSATION, parameters)
+        return None if rows[0][1] is None else stored_rows(rows)[0]
 
     async def rewrite(
         self,
@@ -272,30 +259,30 @@ class PostgresBackend(PostgresSearch):
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after, user_id = page
-        parameters = _page(owner, limit, after, user_id)
+        parameters = _page(owner, after, user_id)
         of_user = user_id is not None
-        statement = pages.conversations_page(by, where, limit, after is not None, of_user)
+        statement = pages.conversations_page(by, limit, after is not None, bool(where), of_user)
         # How rare the wanted values are decides which index is the best.
         prepare = False if where or (by and of_user) else None
         if where:
-            parameters["where"] = where_parameter(where)
+            parameters["where"] = json_text(where)
         return page_of(await self._client.run(statement, parameters, prepare=prepare), after)
 
     async def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
         statement = pages.messages_page(by, limit, after is not None)
-        return page_of(await self._client.run(statement, _page(owner, limit, after)), after)
+        return page_of(await self._client.run(statement, _page(owner, after)), after)
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         timestamp, seq = cursor or (-(2**63), 0)
-        page = {**_page(conversation_id, size, None), "timestamp": timestamp, "seq": seq}
+        page = {"owner": to_text(conversation_id), "timestamp": timestamp, "seq": seq}
         rows = await self._client.run(pages.next_messages(size), page)
         return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
 
     async def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
         statement = pages.newest(limit, flagged, after is not None)
-        return page_of(await self._client.run(statement, _page(owner, limit, after)), after)
+        return page_of(await self._client.run(statement, _page(owner, after)), after)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         parameters = {"ids": [to_text(each) for each in conversation_ids]}
@@ -310,8 +297,11 @@ class PostgresBackend(PostgresSearch):
         where, limit, after, offset = page
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.find_traces(conditions, after is not None, limit, offset)
-        prepare = None if trace_sql.is_planned_once(conditions) else False
-        parameters |= {**_page("", limit, after), "offset": row_limit(offset)}
+        # Which index is the best depends on the values, but for an agent's traces.
+        prepare = None if conditions == ["agent_id"] else False
+        parameters["offset"] = min(offset, MAX_INT)
+        if after is not None:
+            parameters["after"] = to_text(after)
         return page_of(await self._client.run(statement, parameters, prepare=prepare), after)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
@@ -331,10 +321,8 @@ class PostgresBackend(PostgresSearch):
         return stored_rows(rows)[0] if rows else None
 
 
-def _page(
-    owner: str, limit: int | None, after: str | None, user_id: str | None = None
-) -> dict[str, object]:
-    page: dict[str, object] = {"owner": to_text(owner), "limit": row_limit(limit)}
+def _page(owner: str, after: str | None, user_id: str | None = None) -> dict[str, object]:
+    page: dict[str, object] = {"owner": to_text(owner)}
     if after is not None:
         page["after"] = to_text(after)
     if user_id is not None:

@@ -108,10 +108,9 @@ class WorkingMemoryStore(TransitionMethods):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.factory import view_of_working_memory
+        from jazzmine._async.working_memory.scoped import ScopedWorkingMemoryStore
 
-        view: WorkingMemoryStore = view_of_working_memory(self, require_id("user_id", user_id))
-        return view
+        return ScopedWorkingMemoryStore(self, require_id("user_id", user_id))
 
     async def _owner(self, conversation_id: str) -> str | None:
         """Return whose the stored working memory is, which is not decrypted; None for none."""

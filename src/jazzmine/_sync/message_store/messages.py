@@ -79,7 +79,7 @@ class MessageMethods(ConversationMethods):
             metadata = merged(stored.metadata, values)
             return stored.model_copy(update={**changes, "metadata": metadata})
 
-        return self._edit("messages", self._messages, Message, wanted, edited)
+        return self._edit("messages", self._messages, wanted, edited)
 
     @operation()
     def store_messages(self, messages: Iterable[Message]) -> None:

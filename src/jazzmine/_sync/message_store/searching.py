@@ -123,11 +123,7 @@ class SearchMethods(MessageMethods):
 
 
 def settle_search(backend: MessageBackend, language: str | None) -> None:
-    """Make the index that a configuration asks for, if nothing is stored yet.
-
-    Args:
-        backend: it is open.
-        language: that of the index; None leaves the store as it is.
+    """Make the index that a configuration asks for in an open back end, if nothing is stored yet.
 
     Raises:
         ConfigurationError: something is stored, and the store has no index, or another one.
@@ -157,11 +153,7 @@ def _shown(language: str) -> str:
 
 
 def require_search(backend: MessageBackend) -> Analyser:
-    """Return the analyser of a store's index, which is up to date.
-
-    Raises:
-        ConfigurationError: the store has none, or it is not complete.
-    """
+    """Return the analyser of a store's index; raise `ConfigurationError` unless it is complete."""
     state = backend.prepare_search()
     if state is None:
         raise ConfigurationError(

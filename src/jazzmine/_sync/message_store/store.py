@@ -89,10 +89,9 @@ class MessageStore(SearchMethods):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._sync.factory import view_of_message_store
+        from jazzmine._sync.message_store.scoped import ScopedMessageStore
 
-        view: MessageStore = view_of_message_store(self, require_id("user_id", user_id))
-        return view
+        return ScopedMessageStore(self, require_id("user_id", user_id))
 
     # Traces
 
