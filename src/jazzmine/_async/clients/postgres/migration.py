@@ -91,7 +91,8 @@ class Tables:
         if version > known[-1].version:
             raise ConfigurationError(
                 f"schema {self._schema!r} of the database has version {version}, and this jazzmine"
-                f" knows none beyond {known[-1].version}: upgrade jazzmine"
+                f" knows none beyond {known[-1].version}: upgrade jazzmine; what version 1 stored"
+                " comes over by its `jazzmine export` and `jazzmine import`"
             )
         return [step for step in known if step.version > version]
 
