@@ -62,8 +62,10 @@ def entry_of(message: Message, analyser: Analyser) -> str:
     return f"{analyser.language}:{analyser.entry(message.original_content)}"
 
 
-def with_entry(json: str, message: Message, analyser: Analyser) -> str:
-    """Return the JSON of a message with its entry."""
+def with_entry(json: str, message: Message, analyser: Analyser | None) -> str:
+    """Return the JSON of a message with its entry, if there is an index."""
+    if analyser is None:
+        return json
     return f'{json[:-1]},"entry":"{entry_of(message, analyser)}"}}'
 
 
