@@ -61,8 +61,15 @@ class MongoDBBackend(MongoDBReads):
             await built(message_documents, turn.messages, turn.messages, self._analyser),
             list(map(document_of, turn.traces)),
         )
-        if not await self._store_one(given):
+        if sum(map(len, given)) > 1:
             await self._store_turn(given)
+        elif given.messages:
+            await self._store_message(given)
+        elif given.traces:
+            await self._store_trace(given)
+        else:
+            [conversation] = given.conversations
+            await self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
 
     async def _store_turn(self, turn: steps.TurnDocuments) -> None:
         owners = {message["conversation_id"] for message in turn.messages}
@@ -81,28 +88,13 @@ class MongoDBBackend(MongoDBReads):
             self._known -= owners
             raise
 
-    async def _store_one(self, turn: steps.TurnDocuments) -> bool:
-        """Store a single record without a transaction; return False if there has to be one."""
-        if sum(map(len, turn)) > 1:
-            return False
-        for conversation in turn.conversations:
-            await self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
-        for message in turn.messages:
-            return await self._store_message(message, turn)
-        for trace in turn.traces:
-            require = partial(steps.require_messages, self.client.collections, [trace])
-            await self.client.run(require)
-            try:
-                query = equal(id=trace["id"], message_id=trace["message_id"])
-                await self._put(TRACES, query, trace)
-            except IntegrityError:
-                return False  # perhaps the message has another trace, which is replaced
-        return True
-
-    async def _store_message(self, message: Document, turn: steps.TurnDocuments) -> bool:
+    async def _store_message(self, turn: steps.TurnDocuments) -> None:
+        """Store one message, without a transaction if its conversation is known."""
+        [message] = turn.messages
         owner = message["conversation_id"]
         if owner not in self._known:
-            return False
+            await self._store_turn(turn)
+            return
         own = equal(id=message["id"], conversation_id=owner)
         await self._put(MESSAGES, own, message)
         if owner not in self._known:
@@ -113,7 +105,15 @@ class MongoDBBackend(MongoDBReads):
                 messages = self.client.collections[MESSAGES]
                 await self.client.run(partial(messages.delete_one, own))
                 raise
-        return True
+
+    async def _store_trace(self, turn: steps.TurnDocuments) -> None:
+        """Store one trace, without a transaction if its message has no other one."""
+        [trace] = turn.traces
+        await self.client.run(partial(steps.require_messages, self.client.collections, turn.traces))
+        try:
+            await self._put(TRACES, equal(id=trace["id"], message_id=trace["message_id"]), trace)
+        except IntegrityError:
+            await self._store_turn(turn)
 
     async def _put(self, name: str, query: Document, document: Document) -> None:
         put = partial(self.client.collections[name].replace_one, query, document, upsert=True)
