@@ -109,9 +109,7 @@ class MongoDBBackend(MongoDBReads):
     def _store_trace(self, turn: steps.TurnDocuments) -> None:
         """Store one trace, without a transaction if its message has no other one."""
         [trace] = turn.traces
-        self.client.run(
-            partial(steps.require_messages, self.client.collections, turn.traces)
-        )
+        self.client.run(partial(steps.require_messages, self.client.collections, turn.traces))
         try:
             self._put(TRACES, equal(id=trace["id"], message_id=trace["message_id"]), trace)
         except IntegrityError:
