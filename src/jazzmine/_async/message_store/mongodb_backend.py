@@ -253,21 +253,20 @@ class MongoDBBackend(MongoDBReads):
     # Erasure and retention
 
     async def newest_sequence(self) -> dict[str, Any]:
-        """Return the highest `_id` of each collection that has documents."""
+        """Return the highest `_id` of each collection; None if it is empty."""
 
         async def newest(name: str) -> Document | None:
             place = {"_id": 1}
             return await self.client.collections[name].find_one({}, place, sort=[("_id", -1)])
 
         found = {name: await self.client.run(partial(newest, name)) for name in INDEXES}
-        return {name: document["_id"] for name, document in found.items() if document}
+        return {name: document and document["_id"] for name, document in found.items()}
 
     async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         own, stored = equal(user_id=user_id), self.client.collections
 
         def until(name: str) -> Document:
-            bound = {"$lte": newest[name]} if name in newest else {"$in": []}
-            return {**own, "_id": bound}
+            return {**own, "_id": {"$lte": newest[name]}}
 
         async def erase_messages(session: Session | None) -> DeletedCounts:
             found = stored[MESSAGES].find(until(MESSAGES), {"id": 1}, limit=limit, session=session)
