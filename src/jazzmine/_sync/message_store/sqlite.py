@@ -40,7 +40,7 @@ __all__ = ["SQLiteBackend", "SQLiteMessageStore"]
 class SQLiteBackend(SQLiteSearch):
     """Messages in an SQLite database.
 
-    Small reads are done at once, and all others in a thread; writes in the batcher's thread.
+    Small reads are done at once, and all others in a thread; writes in the thread of the writer.
 
     Args:
         client: runs its queries and changes.
