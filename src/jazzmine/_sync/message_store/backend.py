@@ -285,8 +285,8 @@ class MessageBackend(Backend):
     def make_search(self, language: str | None) -> None:
         """Make an index for a language, in place of one for another language; None removes it.
 
-        What is stored from then on is indexed, and versions of this library that do not know of
-        the index refuse the store. The messages that are stored already are left to `fill_search`.
+        What is stored from then on is indexed, and messages that are stored already are left to
+        `fill_search`.
         """
         raise ConfigurationError(f"{self.system_name} has no search")
 
