@@ -129,36 +129,6 @@ def test_the_encoding_of_a_client_does_not_affect_stored_text(url: str, decode: 
         assert store.get("né \N{SNOWMAN}") is None
 
 
-class OfANewerServer(redis.Connection):
-    """A connection whose server has the version that redis-py wants for its cache."""
-
-    def connect(self) -> None:
-        super().connect()  # type: ignore[no-untyped-call]
-        self.handshake_metadata: dict[bytes, bytes] = {b"server": b"redis", b"version": b"7.4.0"}
-
-
-def test_the_cache_of_a_client_is_left_out(url: str) -> None:
-    """A read that came from it might not see what others have written."""
-    pool = redis.ConnectionPool.from_url(
-        url, protocol=3, cache_config=redis.cache.CacheConfig(), connection_class=OfANewerServer
-    )
-    with (
-        redis.Redis.from_pool(pool) as caching,
-        sync.RedisWorkingMemoryStore(caching) as store,
-        sync.WorkingMemoryStore.initialize(url) as other,
-    ):
-        store.get_or_create("c", "user", "agent")
-        for number in range(5):
-            updated = other.end_turn("c", f"Hello {number}", "greet")
-            assert store.get("c") == updated
-            assert store.end_turn("c", "Hello", "greet").revision == updated.revision + 1
-        assert store.delete("c") is True
-        assert caching.get_cache().size == 0
-        caching.set("something", "cached")
-        assert caching.get("something") == b"cached"
-        assert caching.get_cache().size == 1
-
-
 async def test_the_url_of_a_node_opens_its_cluster_in_an_async_store() -> None:
     cluster = running(Cluster)
     async with await core.WorkingMemoryStore.initialize(cluster.primaries[1].url) as store:

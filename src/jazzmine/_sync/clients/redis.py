@@ -32,9 +32,6 @@ __all__ = ["RedisClient", "client_for", "require_client"]
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
 
-# Among how many keys a sample is looked for: the server takes some ms.
-_SCANNED = 10_000
-
 
 def require_client(client: Any) -> None:
     """Raise `TypeError` unless this is a client for this API; warn where nothing ends a call."""
@@ -145,8 +142,7 @@ class RedisClient:
         Raises:
             StoreUnavailableError: as for `run`.
         """
-        # In lower case, the server is asked, and not the cache of the client.
-        values: list[bytes | None] = self._execute(deadline, [key], "hmget", key, *fields)
+        values: list[bytes | None] = self._execute(deadline, [key], "HMGET", key, *fields)
         return values
 
     def _execute(
@@ -183,26 +179,20 @@ class RedisClient:
         options = {"target_nodes": "random"} if is_cluster(self._client) else {}
         self._repeated(deadline, partial(self._client.execute_command, "PING", **options))
 
-    def keys(self, pattern: str, deadline: Deadline) -> list[bytes]:
-        """Return the keys that match a pattern, on all servers."""
-        scan = partial(self._scan, pattern)
+    def keys(self, pattern: str, deadline: Deadline, limit: int | None = None) -> list[bytes]:
+        """Return the keys of hashes that match a pattern, on all servers; `limit` at most."""
+        scan = partial(self._scan, pattern, limit)
         found: set[bytes] = self._repeated(deadline, scan, is_long=True)
         return list(found)
 
-    def _scan(self, pattern: str) -> set[bytes]:
-        scan = self._client.scan_iter(match=pattern, count=1000, NEVER_DECODE=True)
-        return {key for key in scan}
-
-    def some_keys(self, pattern: str, deadline: Deadline) -> list[bytes]:
-        """Return the keys that match a pattern among some thousands of all keys."""
-        page = partial(self._client.scan, match=pattern, count=_SCANNED, NEVER_DECODE=True)
-        try:
-            _, keys = self._repeated(deadline, page)
-        except StoreUnavailableError as error:
-            if not isinstance(error.__cause__, redis_driver().ResponseError):
-                raise
-            return []  # the user may not ask
-        return list(keys)
+    def _scan(self, pattern: str, limit: int | None) -> set[bytes]:
+        found: set[bytes] = set()
+        options = {"match": pattern, "count": 1000, "_type": "HASH", "NEVER_DECODE": True}
+        for key in self._client.scan_iter(**options):
+            if len(found) == limit:
+                break
+            found.add(key)
+        return found
 
     def read_field(
         self, name: str, keys: Sequence[bytes], deadline: Deadline
@@ -214,15 +204,11 @@ class RedisClient:
             values += self._repeated(deadline, read, is_long=True)
         return values
 
-    def _read_field(self, name: str, keys: Sequence[bytes]) -> list[bytes | None]:
+    def _read_field(self, name: str, keys: Sequence[bytes]) -> Any:
         pipeline = self._client.pipeline(transaction=False)
         for key in keys:
             pipeline.execute_command("HGET", key, name.encode(), NEVER_DECODE=True)
-        replies = pipeline.execute(raise_on_error=False)
-        for reply in replies:
-            if isinstance(reply, Exception) and not is_of_another_type(reply):
-                raise reply
-        return [reply if isinstance(reply, bytes) else None for reply in replies]
+        return pipeline.execute()
 
     def _repeated(
         self,

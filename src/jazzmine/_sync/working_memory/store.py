@@ -11,9 +11,8 @@ from functools import partial
 
 from jazzmine._sync.background import Periodic
 from jazzmine._sync.operation import operation
-from jazzmine._sync.working_memory.backend import Stored
-from jazzmine._sync.working_memory.changes import Block, Change, Decide
 from jazzmine._sync.working_memory.transitions import TransitionMethods, found
+from jazzmine._sync.working_memory.updates import Block, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.errors import (
@@ -24,6 +23,7 @@ from jazzmine.errors import (
 from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
+from jazzmine.records.stored_memory import Data, Stored
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.tracing import call_span
 
@@ -85,7 +85,7 @@ class WorkingMemoryStore(TransitionMethods):
         if keyring is None:
             return
         states = {}
-        for conversation_id in self.backend.sample(SAMPLED, self._deadline()):
+        for conversation_id in self.backend.conversations(self._deadline(), limit=SAMPLED):
             stored = self.backend.load(conversation_id, self._deadline())
             if isinstance(stored.data, bytes):
                 states[conversation_id] = stored.data, stored.user_id
@@ -146,7 +146,7 @@ class WorkingMemoryStore(TransitionMethods):
         stored = self._updates.load(conversation_id, renew=True)
         if stored.data is None:
             memory, _ = self._updates.change(
-                conversation_id, lambda now: Change(new) if now.data is None else None, read=stored
+                conversation_id, lambda now: new if now.data is None else now.data, read=stored
             )
             assert memory is not None
         else:
@@ -173,10 +173,10 @@ class WorkingMemoryStore(TransitionMethods):
         read_mark = (saved.version_token or "?") if saved.revision else ""
         set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
 
-        def decide(stored: Stored) -> Change:
+        def decide(stored: Stored) -> Data:
             if stored.mark != read_mark and (stored.data is not None or read_mark):
                 raise _stale(saved, stored)
-            return Change(saved)
+            return saved
 
         self._updates.change(saved.conversation_id, decide)
         set_unvalidated(
@@ -210,7 +210,7 @@ class WorkingMemoryStore(TransitionMethods):
         read = self._updates.load(conversation_id) if known is None else known
         restored.derive_statuses()
 
-        def decide(stored: Stored) -> Change:
+        def decide(stored: Stored) -> Data:
             current = found(conversation_id, stored)
             if stored.mark != read.mark:
                 raise _stale(found(conversation_id, read), stored)
@@ -220,7 +220,7 @@ class WorkingMemoryStore(TransitionMethods):
                 created_at=current.created_at,
                 last_updated=time.time(),
             )
-            return Change(restored)
+            return restored
 
         self._updates.change(conversation_id, decide)
         return deep_copy(restored)
@@ -232,8 +232,7 @@ class WorkingMemoryStore(TransitionMethods):
         Where the first reply was lost, the repetition may find nothing left, and it is False.
         """
         _, was_deleted = self._updates.change(
-            require_id("conversation_id", conversation_id),
-            lambda stored: None if stored.data is None else Change(None),
+            require_id("conversation_id", conversation_id), lambda stored: None
         )
         return was_deleted
 
@@ -249,8 +248,8 @@ class WorkingMemoryStore(TransitionMethods):
         """
         owner = require_id("user_id", user_id)
 
-        def decide(stored: Stored) -> Change | None:
-            return Change(None) if stored.mark and stored.user_id == owner else None
+        def decide(stored: Stored) -> Data:
+            return None if stored.user_id == owner else stored.data
 
         erased = self._change_all(owner, decide, parse=False)
         self.backend.erase_expired(owner, self._deadline())
@@ -275,12 +274,12 @@ class WorkingMemoryStore(TransitionMethods):
             require_id("to_user_id", to_user_id),
         )
 
-        def decide(stored: Stored) -> Change | None:
+        def decide(stored: Stored) -> Data:
             if not isinstance(stored.data, WorkingMemory) or stored.data.user_id != owner:
-                return None
+                return stored.data
             moved = partial_copy(stored.data)
             set_unvalidated(moved, user_id=new_owner, revision=moved.revision + 1)
-            return Change(moved)
+            return moved
 
         return 0 if owner == new_owner else self._change_all(owner, decide)
 

@@ -41,9 +41,7 @@ _NO_DATABASE = ("DB index is out of range", "SELECT is not allowed in cluster mo
 def failures() -> tuple[type[Exception], ...]:
     """Return the errors that a command of redis-py may fail with."""
     known = redis_driver().exceptions
-    # redis-py stumbles over the last four while nodes of a cluster change or are closed.
-    stumbles = (AttributeError, LookupError, TypeError, ValueError)
-    return (known.RedisError, known.RedisClusterException, OSError, *stumbles)
+    return (known.RedisError, known.RedisClusterException, OSError)
 
 
 def is_transient(error: BaseException) -> bool:

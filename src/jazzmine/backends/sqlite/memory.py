@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import NamedTuple
+from collections.abc import Mapping
+
+from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
 
 __all__ = [
-    "Row",
     "conversations",
     "count",
     "erase_expired",
@@ -18,7 +19,6 @@ __all__ = [
     "lock",
     "ping",
     "renew",
-    "replace",
     "sweep",
     "unlock",
     "write",
@@ -39,6 +39,8 @@ SET user_id = :user, format = :format, expires_at = :expires_at, sweep_after = :
 WHERE {_IS_READ}
 """
 
+_DELETE = f"DELETE FROM working_memory WHERE {_IS_READ}"
+
 _INSERT = """
 INSERT INTO working_memory
     (conversation_id, user_id, format, expires_at, sweep_after, marks, data)
@@ -50,10 +52,11 @@ SET user_id = excluded.user_id, format = excluded.format, expires_at = excluded.
 WHERE expires_at <= :now
 """
 
-# Another form of what was read, under the same mark: a block that holds the lock goes on.
-_REPLACE = """
-UPDATE working_memory SET format = :format, data = :data
-WHERE conversation_id = :id AND substr(marks, 1, 16) = :read AND expires_at > :now
+# What is stored, and who else holds the lock since when.
+_LOAD = f"""
+SELECT marks, data, coalesce(user_id, ''), CASE WHEN NOT {_IS_FREE} THEN lock_holder END,
+    max(0.0, :now - coalesce(lock_taken_at, 0.0))
+FROM working_memory WHERE conversation_id = :id AND expires_at > :now
 """
 
 _LOCK = f"""
@@ -66,37 +69,13 @@ WHERE conversation_id = :id AND expires_at > :now AND {_IS_FREE}
 """
 
 
-class Row(NamedTuple):
-    """What is stored for a conversation.
-
-    Attributes:
-        holder: who else holds its lock; None for nobody.
-        held_for: since when, in s.
-    """
-
-    marks: str = ""
-    data: bytes | None = None
-    user_id: str | None = None
-    holder: str | None = None
-    held_for: float = 0.0
+def load(connection: sqlite3.Connection, conversation_id: str) -> Stored:
+    """Return what is stored for a conversation."""
+    marks, data, user_id, *_ = _row(connection, {"id": conversation_id, "token": ""})
+    return Stored(marks[:16], data, user_id)
 
 
-def load(connection: sqlite3.Connection, conversation_id: str, token: str = "") -> Row:
-    """Return what is stored for a conversation, and who else than a token holds its lock."""
-    now = time.time()
-    row = connection.execute(
-        f"SELECT marks, data, user_id, CASE WHEN NOT {_IS_FREE} THEN lock_holder END, lock_taken_at"
-        " FROM working_memory WHERE conversation_id = :id AND expires_at > :now",
-        {"id": conversation_id, "token": token, "now": now},
-    ).fetchone()
-    if row is None:
-        return Row()
-    marks, data, user_id, holder, taken_at = row
-    held_for = max(0.0, now - taken_at) if holder is not None else 0.0
-    return Row(_text(marks), data, _text_or_none(user_id), _text_or_none(holder), held_for)
-
-
-def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> Row:
+def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> Stored:
     """Return what is stored, whose time to live starts anew."""
     connection.execute(
         "UPDATE working_memory SET expires_at = :expires_at, sweep_after = :sweep_after"
@@ -106,54 +85,41 @@ def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> R
     return load(connection, conversation_id)
 
 
-def write(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    read_mark: str,
-    mark: str,
-    token: str,
-    state: tuple[bytes, str, int] | None,
-    ttl: float,
-) -> Row | None:
+def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Locked | Stored | None:
     """Write a state, or delete it, if what is stored has the mark that was read.
 
     Args:
-        mark: that of the save.
-        token: the lock that the save holds and releases; "" without one.
-        state: the data, the user and the format of what is written; None to delete.
         ttl: how long it is kept, in s.
 
     Returns:
-        None if it was written, or else what is stored.
+        None if it was written, now or by an earlier attempt; or else what is stored.
     """
-    values = {"id": conversation_id, "read": read_mark, "mark": mark, "token": token, **_times(ttl)}
-    if state is None:
-        statement = f"DELETE FROM working_memory WHERE {_IS_READ}"
-    else:
-        values |= dict(zip(("data", "user", "format"), state, strict=True))
-        statement = _UPDATE if read_mark else _INSERT
+    values = {
+        "id": save.conversation_id,
+        "read": save.read_mark,
+        "mark": save.mark,
+        "token": save.token,
+        "data": save.data,
+        "user": save.user_id,
+        "format": save.format,
+        **_times(ttl),
+    }
+    statement = _DELETE if save.data is None else _UPDATE if save.read_mark else _INSERT
     if connection.execute(statement, values).rowcount:
         return None
-    return load(connection, conversation_id, token)
+    row = _row(connection, values)
+    return None if save.mark in row[0] else outcome_of(*row)
 
 
-def lock(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    token: str,
-    holder: str,
-    seconds: float,
-    renews: bool,
-    ttl: float,
-) -> Row:
+def lock(connection: sqlite3.Connection, lock: Lock, ttl: float) -> Stored | Locked:
     """Take a lock where there is a state, or let one last longer that is held still.
 
     Returns:
-        what is stored, and who else holds the lock.
+        what is stored, or who else holds the lock.
     """
-    values = {"id": conversation_id, "token": token, "holder": holder, "renews": renews}
-    connection.execute(_LOCK, {**values, "seconds": seconds, **_times(ttl)})
-    return load(connection, conversation_id, token)
+    values = {**lock._asdict(), "id": lock.conversation_id, **_times(ttl)}
+    connection.execute(_LOCK, values)
+    return outcome_of(*_row(connection, values))
 
 
 def unlock(connection: sqlite3.Connection, conversation_id: str, token: str) -> None:
@@ -164,37 +130,15 @@ def unlock(connection: sqlite3.Connection, conversation_id: str, token: str) -> 
     )
 
 
-def replace(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    read_mark: str,
-    data: bytes,
-    format_number: int,
-) -> bool:
-    """Store another form of the state that was read, if it is there still; return whether."""
-    values = {
-        "id": conversation_id,
-        "read": read_mark,
-        "data": data,
-        "format": format_number,
-        "now": time.time(),
-    }
-    return connection.execute(_REPLACE, values).rowcount > 0
-
-
 def conversations(
-    connection: sqlite3.Connection, user_id: str | None, limit: int = -1
+    connection: sqlite3.Connection, user_id: str | None, limit: int | None
 ) -> list[str]:
-    """Return the conversations that have a state, all of them or those of a user.
-
-    Args:
-        limit: how many at most; -1 is no limit.
-    """
+    """Return the conversations that have a state, all of them or those of a user."""
     found = connection.execute(
         "SELECT conversation_id FROM working_memory WHERE expires_at > :now"
         + ("" if user_id is None else " AND user_id = :user")
         + " LIMIT :limit",
-        {"user": user_id, "now": time.time(), "limit": limit},
+        {"user": user_id, "now": time.time(), "limit": -1 if limit is None else limit},
     )
     return [_text(row[0]) for row in found]
 
@@ -230,6 +174,17 @@ def sweep(connection: sqlite3.Connection) -> bool:
     return deleted.rowcount == _SWEPT_AT_ONCE
 
 
+def _row(
+    connection: sqlite3.Connection, values: Mapping[str, object]
+) -> tuple[str, bytes | None, str, str | None, float]:
+    """Return what is stored, and who else than a token holds the lock."""
+    row = connection.execute(_LOAD, {"now": time.time(), **values}).fetchone()
+    if row is None:
+        return "", None, "", None, 0.0
+    marks, data, user_id, holder, held_for = row
+    return _text(marks), data, _text(user_id), holder and _text(holder), held_for
+
+
 def _times(ttl: float) -> dict[str, float]:
     """Return the time, when a state expires, and when it is swept.
 
@@ -243,7 +198,3 @@ def _times(ttl: float) -> dict[str, float]:
 def _text(value: str | bytes) -> str:
     """Return a text, which connections that only read return as UTF-8."""
     return value if isinstance(value, str) else str(value, "utf-8")
-
-
-def _text_or_none(value: str | bytes | None) -> str | None:
-    return None if value is None else _text(value)
