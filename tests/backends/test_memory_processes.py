@@ -119,6 +119,23 @@ def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
     assert store.end_turn("c", "Hello", "greet").revision == 4
 
 
+def test_a_block_whose_state_has_expired_saves_nothing(
+    open_store: Callable[..., Any], locks: Locks
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+
+    def end_late() -> None:
+        with store.locked("c") as memory:
+            locks.expire()
+            memory.end_turn("Hello", "greet")
+
+    with pytest.raises(LockLostError, match="deleted meanwhile, or has expired"):
+        end_late()
+    assert store.get("c") is None
+    assert store.get_or_create("c", "another", "agent").user_id == "another"
+
+
 def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: Locks) -> None:
     with open_sync(config, lease_seconds=0.3) as store:
         store.get_or_create("c", "user", "agent")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import fakeredis
 import pytest
 import redis
 import redis.asyncio
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from redis.crc import key_slot
 
 from jazzmine.core import working_memory as core
@@ -20,16 +16,6 @@ from jazzmine.errors import ConfigurationError
 from jazzmine.sync import working_memory as sync
 from tests.faults.sizes import TOLERANCE
 from tests.servers.redis import Cluster, running
-
-
-@pytest.fixture
-def observer(url: str) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(url, decode_responses=True) as opened:
-        yield opened
-
-
-def names(exporter: InMemorySpanExporter) -> list[str]:
-    return [span.name for span in exporter.get_finished_spans()]
 
 
 async def test_an_async_store_works_on_fakeredis() -> None:
@@ -47,64 +33,6 @@ async def test_an_async_store_works_on_fakeredis() -> None:
         assert stored.revision == 7
         assert await one.active_count() == 1
         assert await one.delete("c") is True
-
-
-class Watch:
-    """Lists a server's new connections again and again, in a thread; a context manager."""
-
-    def __init__(self, observer: redis.Redis) -> None:
-        self._observer = observer
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look)
-        self.most = 0
-        self.names: set[tuple[str, str]] = set()
-
-    def __enter__(self) -> Watch:
-        self._known = {each["id"] for each in self._list()}
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join()
-        found = [each for each in self._list() if each["id"] not in self._known]
-        # The library's name is there from Redis 7.2 on.
-        self.names = {(each["name"], each.get("lib-name", "")) for each in found}
-
-    def _list(self) -> list[Any]:
-        return list(self._observer.client_list())
-
-    def _look(self) -> None:
-        while not self._over.wait(0.005):
-            found = [each for each in self._list() if each["id"] not in self._known]
-            self.most = max(self.most, len(found))
-
-
-@pytest.mark.parametrize("most", [1, 5])
-@pytest.mark.parametrize("kind", ["ConnectionPool", "BlockingConnectionPool"])
-def test_a_sync_client_never_has_more_connections_than_it_may(
-    url: str, observer: redis.Redis, kind: str, most: int
-) -> None:
-    pool = getattr(redis, kind).from_url(url, max_connections=most, client_name="app")
-    with (
-        redis.Redis.from_pool(pool) as client,
-        sync.RedisWorkingMemoryStore(client) as store,
-        sync.RedisWorkingMemoryStore(client) as other,
-    ):
-        with Watch(observer) as watch:
-            store.get_or_create("c", "user", "agent")
-            threads = [
-                threading.Thread(target=each.end_turn, args=("c", "Hello", "greet"))
-                for each in (store, other) * 5
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-
-        assert store.get_or_create("c", "user", "agent").revision == 11
-        assert watch.most <= most
-        assert [name for name, _ in watch.names] == ["app"]
 
 
 def test_a_sync_client_without_a_socket_timeout_draws_a_warning(url: str) -> None:

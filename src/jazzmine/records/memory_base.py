@@ -175,8 +175,8 @@ def set_unvalidated(record: MemoryRecord, **values: Any) -> None:
     vars(record).update(values)
 
 
-def shallow_copy(record: AnyRecord) -> AnyRecord:
-    """Return a copy that has the same objects as its fields."""
+def shallow_copy(record: AnyRecord, **values: Any) -> AnyRecord:
+    """Return a copy that has the same objects as its fields, but for some validated values."""
     copied: AnyRecord = _new(type(record))
-    copied.__dict__.update(record.__dict__)
+    copied.__dict__.update(record.__dict__, **values)
     return copied

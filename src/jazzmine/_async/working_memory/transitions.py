@@ -16,8 +16,8 @@ from jazzmine.encryption.states import StateForm
 from jazzmine.errors import NotAppliedError, NotFoundError
 from jazzmine.process import UPDATING
 from jazzmine.records.arguments import require_id
-from jazzmine.records.derived_state import STRICT
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
+from jazzmine.records.flow_transitions import STRICT
 from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import confirmation_copy, deep_copy, partial_copy
 from jazzmine.records.stored_memory import Data, Stored
