@@ -190,26 +190,3 @@ def test_processes_without_a_pause_lose_no_update_and_starve_nobody(config: Conf
     assert last == processes * count + 1
     print(f"slowest {max(times):.3f} s, {max(times) / statistics.median(times):.0f} x the median")
     assert max(times) <= 50 * statistics.median(times) + TOLERANCE
-
-
-def test_a_process_that_is_forked_in_a_block_saves_nothing(config: Config) -> None:
-    with open_sync(config) as store:
-        store.get_or_create("c", "user", "agent")
-        read, write = os.pipe()
-        child = -1
-        try:
-            with store.locked("c") as memory:
-                child = os.fork()
-                memory.end_turn("of the child" if child == 0 else "of the parent", "late")
-        except LockLostError:
-            os.write(write, b"lost")
-        finally:
-            if child == 0:
-                os._exit(0)
-        os.waitpid(child, 0)
-
-        assert os.read(read, 4) == b"lost"
-        assert store.get("c").last_agent_response == "of the parent"
-        assert store.end_turn("c", "Hello", "greet").revision == 3
-    os.close(read)
-    os.close(write)

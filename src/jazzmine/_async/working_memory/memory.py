@@ -6,7 +6,6 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import fields
 from typing import ClassVar
 
 from jazzmine._async.working_memory.backend import Again, WorkingMemoryBackend
@@ -60,8 +59,9 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
 
 def in_memory_store(config: MemoryStoreConfig) -> InMemoryWorkingMemoryStore:
     """Return the store of a configuration."""
-    names = (option.name for option in fields(MemoryOptions))
-    return InMemoryWorkingMemoryStore(**{name: getattr(config, name) for name in names})
+    options = {**vars(config)}
+    del options["search"]  # an option of message stores
+    return InMemoryWorkingMemoryStore(**options)
 
 
 class MemoryBackend(WorkingMemoryBackend):

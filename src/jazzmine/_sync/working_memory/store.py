@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -15,11 +14,7 @@ from jazzmine._sync.working_memory.transitions import TransitionMethods, found
 from jazzmine._sync.working_memory.updates import Block, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.sampled import SAMPLED, require_right_keys
-from jazzmine.errors import (
-    IntegrityError,
-    LockLostError,
-    StaleWorkingMemoryError,
-)
+from jazzmine.errors import IntegrityError, StaleWorkingMemoryError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
@@ -28,8 +23,6 @@ from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.tracing import call_span
 
 __all__ = ["WorkingMemoryStore"]
-
-logger: logging.Logger = logging.getLogger(__name__)
 
 
 class WorkingMemoryStore(TransitionMethods):
@@ -311,47 +304,40 @@ class WorkingMemoryStore(TransitionMethods):
 
         The block gets the working memory and calls its methods (`wm.collect_slot(...)`); the
         store's own methods for this conversation would wait for the block. After the block they
-        raise `RuntimeError`, as does setting a field. Nothing is saved if the block raises, or in
-        a process that was forked inside the block: there its end raises `LockLostError`. So does
-        the end of a block whose lock has expired, if another call has saved or locked since.
+        raise `RuntimeError`, as does setting a field. Nothing is saved if the block raises. The end
+        of a block whose lock has expired raises `LockLostError`, if another call has saved or
+        locked since.
 
         Args:
             message_id: the message of the user that the block belongs to: a block of a message
                 whose change was made before (it is in `applied_messages`) saves nothing.
         """
         with call_span(self, "locked", {"conversation_id": conversation_id}):
-            with self._locked(conversation_id, message_id) as memory:
-                yield memory
-
-    @contextmanager
-    def _locked(
-        self, conversation_id: str, message_id: str | None
-    ) -> Iterator[WorkingMemory]:
-        self.require_open()
-        process = os.getpid()
-        block = self._updates.begin_block(require_id("conversation_id", conversation_id))
-        try:
-            before = found(conversation_id, self._updates.lock(block))
-            memory = self._lent(before)
+            self.require_open()
+            block = self._updates.begin_block(require_id("conversation_id", conversation_id))
             try:
-                with self._renewed(block):
-                    yield memory
-                    _require_process(process, conversation_id)
-                changed = self._given_back(memory, before, message_id)
-            finally:
-                vars(memory)[ENDED] = True
-            self.require_open()  # the store may have been closed during the block
-            if message_id in before.applied_messages:
-                self._updates.abandon_block(block)
-                return
-            self._updates.save_block(block, changed)
-            for name in ("revision", "created_at", "version_token"):
-                set_unvalidated(memory, **{name: getattr(changed, name)})
-        except BaseException as error:
-            # In a process forked since, the lock is the parent's.
-            if os.getpid() == process:
+                before = found(conversation_id, self._updates.lock(block))
+                memory = self._lent(before)
+                try:
+                    with self._renewed(block):
+                        yield memory
+                    changed = self._given_back(memory, before, message_id)
+                finally:
+                    vars(memory)[ENDED] = True
+                self.require_open()  # the store may have been closed during the block
+                if message_id in before.applied_messages:
+                    self._updates.abandon_block(block)
+                    return
+                self._updates.save_block(block, changed)
+                set_unvalidated(
+                    memory,
+                    revision=changed.revision,
+                    created_at=changed.created_at,
+                    version_token=changed.version_token,
+                )
+            except BaseException as error:
                 self._updates.abandon_block(block, error)
-            raise
+                raise
 
     # The store's life
 
@@ -364,7 +350,7 @@ class WorkingMemoryStore(TransitionMethods):
         return Periodic(self._config.lease_seconds / 3, partial(self._updates.renew, block))
 
     def _close(self) -> None:
-        self._updates.close()
+        self._updates.background_tasks.close(timeout=1.0)
         super()._close()
 
 
@@ -385,11 +371,3 @@ def _stale(saved: WorkingMemory, stored: Stored) -> StaleWorkingMemoryError:
         f" {saved.revision - 1}, and the stored one {text}: get() it again, or change it by"
         " update()"
     )
-
-
-def _require_process(process: int, conversation_id: str) -> None:
-    if os.getpid() != process:
-        raise LockLostError(
-            f"the lock of conversation {conversation_id!r} is held by the process that this"
-            " one was forked from, and nothing was written: what the parent saves counts"
-        )

@@ -105,16 +105,8 @@ class Updates:
         # The deadline of a call stands for the call.
         self._calls: KeyedLocks[Deadline | Block] = KeyedLocks()
         self.known: KnownStates = KnownStates()
-        self._background_tasks = BackgroundTasks()
+        self.background_tasks: BackgroundTasks = BackgroundTasks()
         self._next_sweep = Deadline(_SWEEPING * random.random())
-
-    def close(self) -> None:
-        """Release the locks of blocks, which then cannot save any more."""
-        for call in self._calls.holders():
-            if isinstance(call, Block) and call.lock is not None:
-                unlock = partial(self._unlock, call.lock, Deadline(1.0))
-                self._background_tasks.start(unlock)
-        self._background_tasks.close(timeout=1.0)
 
     # Reads and changes
 
@@ -219,7 +211,7 @@ class Updates:
             self.known.forget(conversation_id)
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
-            self._background_tasks.start(self._sweep)
+            self.background_tasks.start(self._sweep)
 
     def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
@@ -302,7 +294,7 @@ class Updates:
             if lock is not None and not isinstance(error, StoreClosedError):
                 failed = isinstance(error, StoreUnavailableError)
                 longest = Deadline(0.3 if failed else min(1.0, self._config.timeout))
-                task = self._background_tasks.start(partial(self._unlock, lock, longest))
+                task = self.background_tasks.start(partial(self._unlock, lock, longest))
                 if error is None or (isinstance(error, Exception) and not failed):
                     task.wait(None)
         finally:
