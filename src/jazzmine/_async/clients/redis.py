@@ -17,8 +17,6 @@ from jazzmine.backends.redis.driver import (
     is_cluster,
     is_of_another_type,
     is_transient,
-    pauses,
-    pool_settings,
     redis_driver,
     settings_of,
     translated,
@@ -28,6 +26,9 @@ from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient", "client_for", "require_client"]
+
+# How many connections a store's own client opens.
+_CONNECTIONS = 16
 
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
@@ -55,8 +56,12 @@ def client_for(url: str, seconds: float) -> AnyRedis:
         ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
     """
     module = redis_module()
-    settings = {**pool_settings(seconds), "socket_timeout": socket_timeout(seconds)}
-    pool = module.BlockingConnectionPool.from_url(url, **settings)
+    pool = module.BlockingConnectionPool.from_url(
+        url,
+        max_connections=_CONNECTIONS,
+        timeout=seconds,
+        **{**connection_settings(seconds), "socket_timeout": socket_timeout(seconds)},
+    )
     # Only a connection, which is not used, notices an unknown option of a URL.
     pool.connection_class(**pool.connection_kwargs)
     client: AnyRedis = module.Redis.from_pool(pool)
@@ -77,7 +82,8 @@ class RedisClient:
         self._client: Any = client
         self._attempt_seconds, self._margin = float("inf"), 0.0
         self._url = ""
-        self._retry = redis_module().retry.Retry(pauses(), -1, failures())
+        pauses = redis_driver().backoff.EqualJitterBackoff(cap=0.25, base=0.005)
+        self._retry = redis_module().retry.Retry(pauses, -1, failures())
         self._closed = False
 
     def own(self, url: str, attempt_seconds: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from jazzmine._async.clients.postgres import new_client
 from jazzmine._async.working_memory.backend import Again, WorkingMemoryBackend
@@ -40,6 +40,7 @@ class PostgresBackend(WorkingMemoryBackend):
     """The table of a schema."""
 
     system_name = "postgresql"
+    keeps_expired: ClassVar[bool] = True
 
     def __init__(self, config: PostgresMemoryConfig, client: PostgresClient) -> None:
         self._client = client

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
 from jazzmine._async.working_memory.backend import Again, WorkingMemoryBackend
@@ -43,6 +43,7 @@ class SQLiteBackend(WorkingMemoryBackend):
     """
 
     system_name = "sqlite"
+    keeps_expired: ClassVar[bool] = True
 
     def __init__(self, config: SQLiteMemoryConfig, client: SQLiteClient) -> None:
         self._config = config

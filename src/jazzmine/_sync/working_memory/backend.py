@@ -28,6 +28,9 @@ class WorkingMemoryBackend(Backend):
     #: with it, so that its lock need not be renewed.
     is_in_process: ClassVar[bool] = False
 
+    #: Whether what has expired stays until `sweep` deletes it.
+    keeps_expired: ClassVar[bool] = False
+
     @abstractmethod
     def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
@@ -75,9 +78,9 @@ class WorkingMemoryBackend(Backend):
             limit: how many at most, whichever are found first.
         """
 
-    @abstractmethod
     def count(self, deadline: Deadline) -> int:
         """Return how many conversations have a state."""
+        return len(self.conversations(deadline))
 
     def erase_expired(self, user_id: str, deadline: Deadline) -> None:
         """Delete what is left of a user's states that have expired, in the files too."""

@@ -139,9 +139,6 @@ class MemoryBackend(WorkingMemoryBackend):
         ]
         return alive[:limit]
 
-    def count(self, deadline: Deadline) -> int:
-        return len(self.conversations(deadline))
-
     def _current(self, conversation_id: str) -> Stored:
         if self._closed:  # while this call was under way
             raise StoreClosedError("this store is closed; open another with initialize()")

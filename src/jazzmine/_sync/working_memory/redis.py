@@ -171,10 +171,6 @@ class _Redis(WorkingMemoryBackend):
             keys = [key for key, user in zip(keys, users, strict=True) if user == owner]
         return list(map(layout.conversation_of, keys))
 
-    def count(self, deadline: Deadline) -> int:
-        """Count the keys."""
-        return len(self.client.keys(layout.ANY_STATE, deadline))
-
 
 def _outcome(
     marks: bytes | None,

@@ -209,7 +209,7 @@ class Updates:
             self.known.keep(conversation_id, stored, len(save.data))
         else:
             self.known.forget(conversation_id)
-        if self._next_sweep.expired:
+        if self._backend.keeps_expired and self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self.background_tasks.start(self._sweep)
 
