@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
+from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
 
@@ -154,26 +153,19 @@ class AsyncTask:
 _MAX_THREADS = 1000
 
 
-class _Threads:
-    """Threads for blocking calls; tools of the program may block the event loop's own threads."""
+@lru_cache(maxsize=1)
+def _threads(process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process for blocking calls; a forked process has others.
 
-    def __init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:
-        """Begin without a thread; a forked process does so again."""
-        self.executor = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="jazzmine-blocking")
-
-
-_THREADS = _Threads()
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_THREADS.start)
+    Tools of the program may block the event loop's own threads.
+    """
+    return ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="jazzmine-blocking")
 
 
 async def async_run_blocking(function: Callable[..., T], *args: Any) -> T:
     """Run a blocking function in a thread; it is not interrupted by a cancellation."""
     call = partial(copy_context().run, function, *args)
-    return await asyncio.get_running_loop().run_in_executor(_THREADS.executor, call)
+    return await asyncio.get_running_loop().run_in_executor(_threads(PROCESS.id), call)
 
 
 async def async_run_given(function: Callable[..., Any], *args: Any) -> Any:

@@ -134,26 +134,16 @@ class RedisClient:
         """
         operands = (len(keys), *keys, *arguments)
         try:
-            return await self._execute(deadline, keys, "EVALSHA", script.digest, *operands)
+            return await self.execute(deadline, keys, "EVALSHA", script.digest, *operands)
         except StoreUnavailableError as error:
             if not isinstance(error.__cause__, redis_driver().exceptions.NoScriptError):
                 raise
-        return await self._execute(deadline, keys, "EVAL", script.text, *operands)
+        return await self.execute(deadline, keys, "EVAL", script.text, *operands)
 
-    async def read_hash(
-        self, key: bytes, fields: Sequence[str], deadline: Deadline
-    ) -> list[bytes | None]:
-        """Return fields of a hash; None for those that it lacks.
-
-        Raises:
-            StoreUnavailableError: as for `run`.
-        """
-        values: list[bytes | None] = await self._execute(deadline, [key], "HMGET", key, *fields)
-        return values
-
-    async def _execute(
+    async def execute(
         self, deadline: Deadline, keys: Sequence[bytes], name: str, *arguments: str | bytes | int
     ) -> Any:
+        """Send a command about some keys, and return its reply; as for `run`."""
         # The client would encode text as its owner wants it.
         encoded = [each if isinstance(each, bytes) else str(each).encode() for each in arguments]
         send = partial(self._client.execute_command, name, *encoded, NEVER_DECODE=True)

@@ -132,7 +132,7 @@ class _Redis(WorkingMemoryBackend):
             found = await self._lock(Lock(conversation_id, "", "", 0), deadline)
         else:
             key, _ = keys_of(conversation_id)
-            found = await self.client.read_hash(key, _FIELDS, deadline)
+            found = await self.client.execute(deadline, [key], "HMGET", key, *_FIELDS)
         marks, data, user = found[:3]
         return Stored(_text(marks)[:16], data, _text(user))
 

@@ -7,6 +7,7 @@ import os
 import platform
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -141,19 +142,22 @@ class Updates:
         """
         deadline, stored, is_current = call_deadline(self._config.timeout), read, False
         new: Data = None
-        save: Save
+        save: Save | None = None
         conflicts = 0  # the first one only tells that this process has not read the latest state
 
-        def again(now: Stored) -> Save | None:
+        def apply(now: Stored) -> None:
             nonlocal stored, new, save
-            try:
-                stored = self._remembered(conversation_id, now, parse)
-                new = decide(stored)
-            except BaseException:
-                return None  # it is raised when it is applied to that outside of a transaction
-            if new is stored.data:
-                return None
-            save = self._new_save(conversation_id, stored, new)
+            stored, save = now, None
+            new = decide(now)
+            if new is not now.data:
+                save = self._new_save(conversation_id, now, new)
+
+        def again(now: Stored) -> Save | None:
+            nonlocal save
+            save = None
+            # What is raised here is raised when it is applied to that outside of a transaction.
+            with suppress(BaseException):
+                apply(self._remembered(conversation_id, now, parse))
             return save
 
         try:
@@ -165,17 +169,15 @@ class Updates:
                     stored = self._backend.load(conversation_id, deadline)
                     stored, is_current = self._remembered(conversation_id, stored, parse), True
                 try:
-                    new = decide(stored)
+                    apply(stored)
                 except Exception:
                     if is_current:
                         raise
-                    new = stored.data
-                if new is stored.data:
+                if save is None:
                     if is_current:
                         return _memory_of(stored), False
                     stored = None
                     continue
-                save = self._new_save(conversation_id, stored, new)
                 request = partial(self._backend.write, save, again, deadline)
                 outcome = self._when_free(conversation_id, request)
                 if outcome is None:
