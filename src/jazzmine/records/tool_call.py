@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import field
 
-from jazzmine.records.memory_base import MemoryRecord, memory_record, shallow_copy
+from jazzmine.records.memory_base import MemoryRecord, changed_copy, memory_record
 from jazzmine.records.prompt_xml import escape_attribute, escape_text
 from jazzmine.records.types import Int64, JsonObject, JsonValue, Text, copy_json
 
@@ -46,7 +46,7 @@ class ToolCallRecord(MemoryRecord):
 
     def without_result(self) -> ToolCallRecord:
         """Return a deep copy without the raw result."""
-        return shallow_copy(self, arguments=copy_json(self.arguments), result=None)
+        return changed_copy(self, arguments=copy_json(self.arguments), result=None)
 
     def to_prompt_xml(self) -> str:
         """Return the call as XML, indented by two spaces, everything in it escaped.

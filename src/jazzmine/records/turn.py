@@ -200,12 +200,11 @@ def merge_entities(
             mention, attributes = before, before.attributes + attributes
             count = before.mention_count + 1
         unique = list(dict.fromkeys(attributes))
-        merged[mention.name] = shallow_copy(
-            mention,
-            attributes=unique[max(0, len(unique) - max_attributes) :],
-            mention_count=count,
-            last_seen_turn=turn_number,
-        )
+        mention = shallow_copy(mention)
+        mention.__dict__["attributes"] = unique[max(0, len(unique) - max_attributes) :]
+        mention.__dict__["mention_count"] = count
+        mention.__dict__["last_seen_turn"] = turn_number
+        merged[mention.name] = mention
     return {
         name: entity
         for name, entity in merged.items()

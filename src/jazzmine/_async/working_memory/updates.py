@@ -209,7 +209,7 @@ class Updates:
         if isinstance(new, WorkingMemory) and isinstance(save.data, bytes):
             stored = Stored(save.mark, new, save.user_id)
             self.known.keep(conversation_id, stored, len(save.data))
-        else:
+        elif self.known.get(conversation_id) is not None:
             self.known.forget(conversation_id)
         if self._backend.keeps_expired and self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
