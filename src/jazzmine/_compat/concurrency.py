@@ -55,7 +55,7 @@ class AsyncAffinity:
         after_fork: not used in the async API: connections belong to the parent's event loop.
     """
 
-    def __init__(self, after_fork: AsyncWork[None] | None = None) -> None:
+    def __init__(self, after_fork: AsyncWork[None]) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
 
@@ -126,10 +126,7 @@ class AsyncTask:
     """
 
     def __init__(self, work: AsyncWork[None]) -> None:
-        async def run() -> None:
-            await work()
-
-        self._task = asyncio.ensure_future(run())
+        self._task = asyncio.ensure_future(work())
         # asyncio must not report the task if the program ends before it.
         self._task._log_destroy_pending = False  # type: ignore[attr-defined]
 
@@ -223,7 +220,7 @@ class SyncAffinity:
             the connections and files that belong to the parent.
     """
 
-    def __init__(self, after_fork: SyncWork[None] | None = None) -> None:
+    def __init__(self, after_fork: SyncWork[None]) -> None:
         self._after_fork = after_fork
         self._pid = PROCESS.id
         self._resetting = threading.Lock()
@@ -234,8 +231,7 @@ class SyncAffinity:
             return
         with self._resetting:
             if PROCESS.id != self._pid:
-                if self._after_fork is not None:
-                    self._after_fork()
+                self._after_fork()
                 self._pid = PROCESS.id
 
 
