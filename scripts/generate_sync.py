@@ -32,7 +32,6 @@ NAMES = {
     "AsyncConnection": "Connection",
     "AsyncDatabase": "Database",
     "AsyncMongoClient": "MongoClient",
-    "AsyncRawCursor": "RawCursor",
     "_async": "_sync",
     "aclose": "close",
     "asynchronous": "synchronous",

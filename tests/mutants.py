@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-__all__ = ["run_until_it_fails"]
+__all__ = ["require_overrides", "run_until_it_fails"]
 
 # A failure is enough, so Hypothesis need not find the shortest sequence.
 ROUND = settings(
@@ -29,3 +29,10 @@ def run_until_it_fails(machine: Any, rounds: int = 100) -> None:
     """
     for number in range(rounds):
         run_state_machine_as_test(seed(number)(machine), settings=ROUND)
+
+
+def require_overrides(mutant: type) -> None:
+    """Fail if a mutant has a method that its base lacks, which nothing would call."""
+    base = mutant.__mro__[1]
+    new = [name for name, value in vars(mutant).items() if callable(value)]
+    assert [name for name in new if not hasattr(base, name)] == []

@@ -1,18 +1,12 @@
 """A graph of LangGraph with a scripted chat model and a tool, and a program of one process with it.
 
-Run as `python -m tests.adapters.langgraph_agent CONFIG COMMAND TEXT`, with the configuration of a
-message store as JSON, and one of these commands:
-
-- `turn`: one recorded turn of the graph, with a tool call.
-- `killed`: the same, killed in the middle of the tool.
-- `three`: three turns, on checkpoints in the same place, which refuse a stale one; each is repeated
-  until it is stored.
+Run as `python -m tests.adapters.langgraph_agent CONFIG TEXT`, with the configuration of both stores
+as JSON: three turns on checkpoints that refuse a stale one; each is repeated until it is stored.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any, TypedDict
@@ -108,21 +102,16 @@ def _is_stored(saver: JazzmineSaver, text: str) -> bool:
 
 
 def main() -> None:
-    config, command, text = sys.argv[1:]
+    config, text = sys.argv[1:]
     place = json.loads(config)
     with (
         MessageStore.initialize(place) as messages,
-        LongTermMemoryStore.initialize(place if command == "three" else "memory:") as items,
+        LongTermMemoryStore.initialize(place) as items,
     ):
-        refuses = command == "three"
-        saver = JazzmineSaver(items, messages=messages, agent_id="a1", refuse_stale=refuses)
-        for number in range(3) if refuses else ():
+        saver = JazzmineSaver(items, messages=messages, agent_id="a1", refuse_stale=True)
+        for number in range(3):
             while not _is_stored(saver, f"{text} {number}"):
                 pass
-        if refuses:
-            return
-        end = (lambda: os._exit(0)) if command == "killed" else (lambda: None)
-        agent(saver, end).invoke(question(text), settings(), durability="sync")
 
 
 if __name__ == "__main__":

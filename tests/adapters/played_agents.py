@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 from jazzmine.adapters._items import text_of
@@ -18,8 +19,7 @@ class OpenAIAgents(Played):
     async def run(self, text: str) -> None:
         from agents import Runner
 
-        from tests.adapters.openai_agents_program import agent
-        from tests.adapters.openai_agents_sessions import session_of
+        from tests.adapters.scripted_openai_agents import agent, session_of
 
         session, (guide, model) = session_of(self.store), agent(lambda: self.on_call())
         model.on_question = lambda: self.on_question()
@@ -29,8 +29,7 @@ class OpenAIAgents(Played):
     async def stream(self, text: str) -> AsyncGenerator[Any]:
         from agents import Runner
 
-        from tests.adapters.openai_agents_program import agent
-        from tests.adapters.openai_agents_sessions import session_of
+        from tests.adapters.scripted_openai_agents import agent, session_of
 
         session, (guide, _) = session_of(self.store), agent(lambda: self.on_call())
         async with session.recorder() as hooks:
@@ -38,11 +37,15 @@ class OpenAIAgents(Played):
             async for event in self.streamed.stream_events():
                 yield event
 
+    async def add(self, texts: list[str]) -> None:
+        from tests.adapters.scripted_openai_agents import said, session_of
+
+        await session_of(self.store).add_items(said(*texts))
+
     async def run_rejected(self, text: str) -> None:
         from agents import Runner
 
-        from tests.adapters.openai_agents_program import agent
-        from tests.adapters.openai_agents_sessions import session_of
+        from tests.adapters.scripted_openai_agents import agent, session_of
 
         session, (guide, _) = session_of(self.store), agent(needs_approval=True)
         async with session.recorder() as hooks:
@@ -53,7 +56,7 @@ class OpenAIAgents(Played):
             await Runner.run(guide, state, session=session, hooks=hooks)
 
     async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
-        from tests.adapters.openai_agents_sessions import session_of
+        from tests.adapters.scripted_openai_agents import session_of
 
         kinds = {"function_call": "call", "function_call_output": "answer"}
         items = await session_of(self.store, conversation_id or self.conversation_id).get_items()
@@ -74,7 +77,7 @@ class AgentFramework(Played):
     async def run(self, text: str) -> None:
         from agent_framework import AgentSession
 
-        from tests.adapters.agent_framework_program import agent
+        from tests.adapters.scripted_agent_framework import agent
 
         guide, self.client = agent(
             self.provider, on_call=lambda: self.on_call(), middleware=self.provider.recorder()
@@ -85,7 +88,7 @@ class AgentFramework(Played):
     async def stream(self, text: str) -> AsyncGenerator[Any]:
         from agent_framework import AgentSession
 
-        from tests.adapters.agent_framework_program import agent
+        from tests.adapters.scripted_agent_framework import agent
 
         guide, _ = agent(
             self.provider, on_call=lambda: self.on_call(), middleware=self.provider.recorder()
@@ -93,10 +96,15 @@ class AgentFramework(Played):
         async for update in guide.run(text, session=AgentSession(session_id="s1"), stream=True):
             yield update
 
+    async def add(self, texts: list[str]) -> None:
+        from agent_framework import Message
+
+        await self.provider.save_messages("s1", [Message("user", [text]) for text in texts])
+
     async def run_rejected(self, text: str) -> None:
         from agent_framework import AgentSession, Message
 
-        from tests.adapters.agent_framework_program import agent
+        from tests.adapters.scripted_agent_framework import agent
 
         guide, _ = agent(self.provider, middleware=self.provider.recorder(), asks=True)
         session = AgentSession(session_id="s1")
@@ -131,7 +139,7 @@ class PydanticAI(Played):
         await self.conversations.save(await guide.run(text, conversation=conversation))
 
     def _agent(self, **more: Any) -> Any:
-        from tests.adapters.pydantic_ai_program import agent
+        from tests.adapters.scripted_pydantic_ai import agent
 
         return agent(
             lambda: self.on_question(),
@@ -147,6 +155,21 @@ class PydanticAI(Played):
         async with self._agent().iter(text, conversation=conversation) as run:
             async for node in run:
                 yield node
+
+    async def add(self, texts: list[str]) -> None:
+        from pydantic_ai.conversation import Conversation
+        from pydantic_ai.conversation_store import ConversationConflict
+
+        from tests.adapters.scripted_pydantic_ai import asked
+
+        while True:
+            # With the whole history, each of many conflicts would cost more than the one before.
+            found = await self.conversations.load("c1", limit=1)
+            conversation = found or Conversation(conversation_id="c1")
+            conversation.messages += map(asked, texts)
+            with suppress(ConversationConflict):
+                await self.conversations.save(conversation)
+                return
 
     async def run_rejected(self, text: str) -> None:
         from pydantic_ai import DeferredToolRequests, DeferredToolResults, ToolDenied
@@ -176,6 +199,7 @@ class PydanticAI(Played):
 
 class Strands(Played):
     conversation_id = "s1/guide"
+    adding: Any = None
 
     def prepare(self) -> None:
         from jazzmine.adapters.strands import JazzmineSessionRepository
@@ -185,7 +209,7 @@ class Strands(Played):
     def _agent(self, conversation_id: str | None = None, *hooks: Any) -> Any:
         from strands import tool
 
-        from tests.adapters.strands_program import agent
+        from tests.adapters.scripted_strands import agent
 
         @tool(name="weather")
         def weather(city: str) -> str:
@@ -209,6 +233,12 @@ class Strands(Played):
     async def stream(self, text: str) -> AsyncGenerator[Any]:
         async for event in self._agent().stream_async(text):
             yield event
+
+    async def add(self, texts: list[str]) -> None:
+        self.adding = self.adding or self._agent()
+        for text in texts:
+            message = {"role": "user", "content": [{"text": text}]}
+            self.adding._session_manager.append_message(message, self.adding)
 
     async def run_rejected(self, text: str) -> None:
         from strands.hooks import BeforeToolCallEvent, HookProvider

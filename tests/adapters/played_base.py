@@ -47,6 +47,10 @@ class Played(ABC):
         """Run one turn as a stream, which not every framework has."""
         raise AssertionError(f"{type(self).__name__} has no stream")
 
+    async def add(self, texts: list[str]) -> None:
+        """Store what a user says, without a run, which not every framework does."""
+        raise AssertionError(f"{type(self).__name__} has no messages without a run")
+
     @abstractmethod
     async def run_rejected(self, text: str) -> None:
         """Run a turn whose call is not allowed, for "rejected" as the reason if there is one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 from tests.adapters.played_base import Played
@@ -20,14 +21,14 @@ class GoogleADK(Played):
         self.service = JazzmineSessionService(self.store, self.items)
 
     async def run(self, text: str) -> None:
-        from tests.adapters.google_adk_program import run
+        from tests.adapters.scripted_google_adk import run
 
         await run(await self.runner(), text)
 
     async def runner(self, **more: Any) -> Any:
         from google.adk.tools.function_tool import FunctionTool
 
-        from tests.adapters.google_adk_program import PLACE, ScriptedModel, runner
+        from tests.adapters.scripted_google_adk import PLACE, ScriptedModel, runner
 
         def weather(city: str) -> str:
             """Return the weather of a city."""
@@ -47,10 +48,25 @@ class GoogleADK(Played):
         async for event in made.run_async(user_id="u1", session_id="s1", new_message=question):
             yield event
 
+    async def add(self, texts: list[str]) -> None:
+        from google.adk.errors.already_exists_error import AlreadyExistsError
+
+        from tests.adapters.scripted_google_adk import PLACE, changing, said
+
+        with suppress(AlreadyExistsError):
+            await self.service.create_session(**PLACE)
+        session: Any
+        for text in texts:
+            session = await self.service.get_session(**PLACE)
+            state = {f"{prefix}{text}": 1 for prefix in ("", "user:", "app:")}
+            await self.service.append_event(session, said(text, actions=changing(state).actions))
+            session = await self.service.get_session(**PLACE)
+            assert session.state.items() >= state.items()
+
     async def run_rejected(self, text: str) -> None:
         from google.genai import types
 
-        from tests.adapters.google_adk_program import run
+        from tests.adapters.scripted_google_adk import run
 
         made = await self.runner(require_confirmation=True)
         events = await run(made, text)
@@ -144,13 +160,19 @@ class ClaudeAgentSDK(Played):
     async def run(self, text: str) -> None:
         await self._turn(text, {"content": "rain in Lisbon"})
 
+    async def add(self, texts: list[str]) -> None:
+        key = {"project_key": "project", "session_id": "session"}
+        await self.sessions.append(
+            key, [{"type": "user", "uuid": text, "message": {"content": text}} for text in texts]
+        )
+
     async def run_rejected(self, text: str) -> None:
         await self._turn(text, {"content": "The user has rejected it.", "is_error": True})
 
     async def _turn(self, text: str, answer: dict[str, Any]) -> None:
         self.number += 1
         name = f"{self.number}"
-        usage = {"input_tokens": 10, "output_tokens": 5}
+        usage = {"input_tokens": 6, "cache_read_input_tokens": 4, "output_tokens": 5}
 
         def entry(part: int, kind: str, content: Any, **more: Any) -> dict[str, Any]:
             return {

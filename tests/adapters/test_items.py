@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine.adapters._items import Described, call_text, item_message, item_of, role_of, text_of
+from jazzmine.adapters._items import Described, call_text, item_message, item_of, role_of
 from jazzmine.records.messages import MessageRole
 
 
@@ -48,23 +48,3 @@ def test_a_role_is_found_by_its_name(name: object, role: MessageRole | None) -> 
 )
 def test_a_call_is_read_with_its_arguments(arguments: object, text: str) -> None:
     assert call_text("f", arguments) == text
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        (None, ""),
-        ("Hello", "Hello"),
-        ([{"type": "text", "text": "one"}, {"type": "input_text", "text": "two"}], "one\ntwo"),
-        ({"type": "refusal", "refusal": "No."}, "No."),
-        ({"type": "input_image", "image_url": "data:"}, "[input_image]"),
-        ({"type": "tool_use", "name": "f", "input": {"a": 1}}, 'f({"a":1})'),
-        ({"type": "function_call", "name": "f", "arguments": "{}"}, "f({})"),
-        ({"type": "tool_result", "content": [{"type": "text", "text": "1"}]}, "1"),
-        ({"type": "function_result", "result": {"a": 1}}, '{"a":1}'),
-        ({"type": ["odd"]}, '{"type":["odd"]}'),
-        (7, "7"),
-    ],
-)
-def test_a_person_reads_the_text_of_a_content(content: object, text: str) -> None:
-    assert text_of(content) == text

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import agents.memory.session_settings
 import pytest
 from agents.memory import SessionSettings
 
 from jazzmine.adapters.openai_agents import JazzmineSession
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.openai_agents_sessions import contents, said
-
-
-@pytest.mark.parametrize("given", [None, {}, SessionSettings()])
-def test_settings_are_never_none(json_session: Any, given: Any) -> None:
-    assert json_session(session_settings=given).session_settings == SessionSettings()
+from tests.adapters.scripted_openai_agents import contents, said
 
 
 @pytest.mark.parametrize("given", [{"limit": 2}, SessionSettings(limit=2)])
@@ -27,20 +21,6 @@ async def test_settings_limit_what_is_read(json_session: Any, given: Any) -> Non
     assert contents(await session.get_items()) == ["2", "3"]
     assert contents(await session.get_items(limit=1)) == ["3"]
     assert contents(await session.get_items(limit=9)) == ["1", "2", "3"]
-
-
-def test_settings_of_another_type_are_a_type_error(json_session: Any) -> None:
-    with pytest.raises(TypeError, match="session_settings"):
-        json_session(session_settings=7)
-
-
-def test_an_unknown_setting_is_a_type_error_in_the_words_of_the_sdk(json_session: Any) -> None:
-    with pytest.raises(TypeError, match=r"^Unknown session settings: limits, order$") as raised:
-        json_session(session_settings={"order": 1, "limits": 2})
-    coerce = getattr(agents.memory.session_settings, "coerce_session_settings", None)
-    if coerce is not None:
-        with pytest.raises(TypeError, match=f"^{raised.value}$"):
-            coerce({"order": 1, "limits": 2})
 
 
 @pytest.mark.parametrize("name", ["session_id", "user_id", "agent_id"])

@@ -10,7 +10,7 @@ from pydantic_ai.conversation import Conversation
 
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.core import MessageStore
-from tests.adapters.pydantic_ai_program import agent
+from tests.adapters.scripted_pydantic_ai import agent
 from tests.adapters.traces import check_recorded_turn, only_trace
 
 

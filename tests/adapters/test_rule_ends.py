@@ -123,8 +123,8 @@ async def test_the_inspector_shows_a_run(name: str, url: str) -> None:
 async def _refused_by_openai(agent: Played) -> None:
     from agents import Runner, ToolGuardrailFunctionOutput, tool_input_guardrail
 
-    from tests.adapters.openai_agents_program import agent as made
-    from tests.adapters.openai_agents_sessions import session_of
+    from tests.adapters.scripted_openai_agents import agent as made
+    from tests.adapters.scripted_openai_agents import session_of
 
     @tool_input_guardrail
     def guard(data: Any) -> ToolGuardrailFunctionOutput:
@@ -140,7 +140,7 @@ async def _refused_by_openai(agent: Played) -> None:
 async def _refused_by_agent_framework(agent: Any) -> None:
     from agent_framework import AgentSession, function_middleware
 
-    from tests.adapters.agent_framework_program import agent as made
+    from tests.adapters.scripted_agent_framework import agent as made
 
     @function_middleware
     async def guard(context: Any, call_next: Any) -> None:
@@ -151,7 +151,7 @@ async def _refused_by_agent_framework(agent: Any) -> None:
 
 
 async def _refused_by_adk(agent: Any) -> None:
-    from tests.adapters.google_adk_program import run
+    from tests.adapters.scripted_google_adk import run
 
     made = await agent.runner()
     made.agent.before_tool_callback = lambda *_, **__: {"error": "refused by a guardrail"}

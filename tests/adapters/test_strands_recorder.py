@@ -11,12 +11,8 @@ from strands.session.repository_session_manager import RepositorySessionManager
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
-from tests.adapters.processes import run_together
-from tests.adapters.strands_program import agent
-from tests.adapters.traces import check_recorded_turn, only_trace
-from tests.behaviour.backends import Config
-
-PROGRAM = "tests.adapters.strands_program"
+from tests.adapters.scripted_strands import agent
+from tests.adapters.traces import only_trace
 
 
 @pytest.fixture
@@ -26,22 +22,6 @@ def repository(sync_store: MessageStore) -> JazzmineSessionRepository:
 
 def recorded(repository: JazzmineSessionRepository, **more: Any) -> Any:
     return agent(repository, hooks=[repository.recorder("s1")], **more)[0]
-
-
-def test_a_run_leaves_a_trace_beside_its_messages(
-    repository: JazzmineSessionRepository, sync_store: MessageStore
-) -> None:
-    guide = recorded(repository)
-    guide("Rain?")
-
-    check_recorded_turn(asyncio.run(only_trace(sync_store, "s1/guide")))
-    conversation = sync_store.get_conversation_by_id("s1/guide")
-    assert conversation is not None
-    assert conversation.title == "Rain?"
-    guide("And now?")
-    traces = sync_store.get_turn_traces_by_conversation_id("s1/guide")
-    assert [trace.turn_number for trace in traces] == [1, 2]
-    assert [trace.total_tokens for trace in traces] == [30, 30]
 
 
 def test_traces_of_a_graphs_agents_are_deleted_with_the_session(
@@ -64,15 +44,3 @@ def test_traces_of_a_graphs_agents_are_deleted_with_the_session(
 def test_a_session_without_an_id_is_a_value_error(repository: JazzmineSessionRepository) -> None:
     with pytest.raises(ValueError, match="session_id is missing"):
         repository.recorder("")
-
-
-def test_a_run_that_was_killed_in_a_tool_leaves_its_trace_and_goes_on(
-    config: Config,
-) -> None:
-    run_together(PROGRAM, config, ("killed", "Rain?"))
-    with MessageStore.initialize(config) as store:
-        (call,) = asyncio.run(only_trace(store, "s1/guide")).llm_calls
-    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
-
-    assert call.model
-    assert printed.count('"toolUse"') == printed.count('"toolResult"') == 2

@@ -14,12 +14,7 @@ from strands.types.session import Session, SessionType
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
-from tests.adapters.processes import run_together
-from tests.adapters.strands_program import ScriptedModel, agent
-from tests.adapters.strands_sessions import ids, state
-from tests.behaviour.backends import Config
-
-PROGRAM = "tests.adapters.strands_program"
+from tests.adapters.scripted_strands import ScriptedModel, agent, state
 
 
 @pytest.fixture
@@ -98,27 +93,3 @@ def test_a_graph_of_agents_goes_on(repository: JazzmineSessionRepository) -> Non
 
 
 # Several processes
-
-
-def test_a_second_process_goes_on(config: Config) -> None:
-    run_together(PROGRAM, config, ("turn", "Rain?"))
-    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
-
-    assert printed.count('"toolUse"') == 2
-    assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
-
-
-def test_messages_of_four_processes_are_all_kept(config: Config) -> None:
-    with MessageStore.initialize(config) as store:
-        repository = JazzmineSessionRepository(store, user_id="u1", agent_id="a1")
-        agent(repository)
-        run_together(PROGRAM, config, *(("add", name, "50") for name in "abcd"))
-        found = repository.list_messages("s1", "guide")
-
-    added = [message.message["content"][0]["text"] for message in found]
-    assert len(set(added)) == len(added) == 400
-    assert ids(found) == list(range(400))
-    for name in "abcd":
-        assert [one for one in added if one[0] == name] == [
-            f"{name} {number} {half}" for number in range(50) for half in (0, 1)
-        ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.backends.mongodb_commands import Commands
 from tests.behaviour.samples import conversation, message, messages, trace
@@ -34,15 +33,6 @@ def store(config: Config, commands: Commands) -> Iterator[MessageStore]:
         opened.store_conversation(conversation())
         opened.store_messages(messages("m1", "m2"))
         opened.store_turn_trace(trace("m1", id="t1"))
-        commands.clear()
-        yield opened
-
-
-@pytest.fixture
-async def async_store(config: Config, commands: Commands) -> AsyncIterator[AsyncMessageStore]:
-    async with await AsyncMessageStore.initialize(config) as opened:
-        await opened.store_conversation(conversation())
-        await opened.store_messages(messages("m1", "m2"))
         commands.clear()
         yield opened
 
@@ -76,17 +66,6 @@ def test_a_call_for_a_known_conversation_is_one_command(
     store: MessageStore, commands: Commands, call: Callable[[Any], Any]
 ) -> None:
     call(store)
-
-    assert len(commands.sent) == 1
-
-
-@pytest.mark.parametrize(
-    "name", ["store_message, new", "get_message_by_id", "get_immediate_context"]
-)
-async def test_an_async_call_is_one_command(
-    async_store: AsyncMessageStore, commands: Commands, name: str
-) -> None:
-    await SINGLE[name](async_store)
 
     assert len(commands.sent) == 1
 

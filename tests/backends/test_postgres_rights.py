@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -161,18 +160,31 @@ def test_a_table_that_is_dropped_while_a_store_is_open_is_named(
         assert store.get_conversation_by_id("c1") == conversation()
 
 
-def test_a_role_that_may_not_make_a_schema_gets_an_error(
+def test_a_right_without_which_no_store_opens_is_in_the_error_and_the_doctor_says_the_cure(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, role: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=r"GRANT CREATE ON DATABASE \w+ TO") as caught:
+    with pytest.raises(ConfigurationError, match="permission denied for database"):
         open_as(role, schema)
-    grant = re.search(r"GRANT .*", str(caught.value))
-    assert grant is not None
-    admin.execute(grant[0].encode())
+    (finding,) = failures(role, schema)
+    admin.execute(finding.cure.encode())
     try:
         open_as(role, schema).close()
     finally:
-        admin.execute(grant[0].replace("GRANT", "REVOKE").replace(" TO ", " FROM ").encode())
+        change = finding.cure.replace("GRANT", "REVOKE").replace(" TO ", " FROM ")
+        admin.execute(change.encode())
+
+
+@pytest.mark.parametrize("right", ["USAGE ON SCHEMA {}", "SELECT ON {}.jazzmine_migrations"])
+def test_a_right_to_read_the_version_is_found_by_the_doctor(
+    admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str, right: str
+) -> None:
+    place = right.format(f'"{schema}"')
+    admin.execute(f"REVOKE {place} FROM {granted}".encode())
+    with pytest.raises(ConfigurationError, match=r"permission denied.*`jazzmine doctor`"):
+        open_as(granted, schema)
+    (finding,) = failures(granted, schema)
+    admin.execute(finding.cure.encode())
+    open_as(granted, schema).close()
 
 
 def test_a_role_that_may_not_change_tables_is_referred_to_their_owner(

@@ -13,7 +13,7 @@ from tests.behaviour.samples import llm_call, tool_trace
 
 CONVERSATIONS = ["c1", "c2", "c3"]
 MESSAGES = ["m1", "m2", "m3", "m4", "m5"]
-TRACES = ["t1", "t2", "t3", "t4"]
+TRACES = ["t1", "t2", "t3", "t4", "t5"]
 USERS = ["u1", "u2"]
 AGENTS = ["a1", "a2"]
 TIMES = [-1, 0, 1, 86_400_000]
@@ -27,7 +27,7 @@ times = st.just(0) | st.sampled_from(TIMES)
 message_ids = st.sampled_from(MESSAGES)
 trace_ids = st.sampled_from(TRACES)
 user_ids = st.sampled_from(USERS)
-agent_ids = st.sampled_from(AGENTS)
+agent_ids = st.just("a1") | st.sampled_from(AGENTS)
 counts = st.sampled_from(COUNTS)
 texts = st.sampled_from(["a", "b"])
 roles = st.just(MessageRole.USER) | st.sampled_from(MessageRole)
@@ -38,7 +38,7 @@ conversations = st.builds(
     id=conversation_ids,
     user_id=user_ids,
     agent_id=agent_ids,
-    title=texts,
+    title=st.sampled_from(["", "a"]),
     last_updated_at=times,
     metadata=st.just({}) | st.dictionaries(st.sampled_from("xy"), tags, max_size=2),
 )

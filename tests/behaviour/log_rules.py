@@ -18,6 +18,7 @@ from jazzmine import (
     TurnTrace,
 )
 from tests.behaviour.draws import (
+    CONVERSATIONS,
     MESSAGES,
     conversation_ids,
     conversations,
@@ -25,7 +26,6 @@ from tests.behaviour.draws import (
     message_ids,
     messages,
     tags,
-    times,
     traces,
     user_ids,
 )
@@ -80,11 +80,10 @@ class LogRules:
         conversation_id=conversation_ids,
         title=st.none() | st.sampled_from(["", "a"]),
         metadata=st.none() | st.dictionaries(st.sampled_from("xy"), tags, max_size=2),
+        default_title=st.none() | st.sampled_from(["", "b"]),
     )
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: dict[str, Any] | None
-    ) -> None:
-        self.write("edit_conversation", conversation_id, title=title, metadata=metadata)
+    def edit_conversation(self, conversation_id: str, **fields: Any) -> None:
+        self.write("edit_conversation", conversation_id, **fields)
 
     @rule(where=st.dictionaries(st.sampled_from("xy"), tags, min_size=1), user_id=user_ids)
     def find_conversations(self, where: dict[str, Any], user_id: str) -> None:
@@ -135,6 +134,10 @@ class LogRules:
     def fork_conversation(
         self, conversation_id: str, copy: Conversation, until: str | None
     ) -> None:
+        # Of the drawn ids, most are those of conversations that are stored.
+        free = [c for c in CONVERSATIONS if self.model.get_conversation_by_id(c) is None]
+        if free and copy.title:
+            copy = copy.model_copy(update={"id": free[0]})
         everything = [m.id for m in self.model.get_messages_by_conversation_id(conversation_id)]
         try:
             new_ids = self.call("fork_conversation", conversation_id, copy, until=until)
@@ -170,7 +173,7 @@ class LogRules:
         self.last_write = None
 
     @rule(
-        before=times,
+        before=st.sampled_from([86_400_001, 86_400_000, 1, 0]),
         limit=st.sampled_from([1, 100]),
         where=st.none() | st.dictionaries(st.sampled_from("xy"), tags, max_size=1),
     )

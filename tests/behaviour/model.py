@@ -81,24 +81,25 @@ class Model:
         return self.conversations[conversation.id]
 
     def edit_conversation(
-        self, conversation_id: str, *, title: str | None, metadata: dict[str, Any] | None
+        self,
+        conversation_id: str,
+        *,
+        title: str | None,
+        metadata: dict[str, Any] | None,
+        default_title: str | None,
     ) -> Conversation:
         if conversation_id not in self.conversations:
             raise NotFoundError
         edited = self.conversations[conversation_id]
-        edited.title = edited.title if title is None else title
-        merged = {**edited.metadata, **(metadata or {})}
-        gone = [key for key, value in (metadata or {}).items() if value is None]
-        edited.metadata = {key: merged[key] for key in merged if key not in gone}
+        edited.title = (edited.title or default_title or "") if title is None else title
+        edited.metadata = _merged(edited.metadata, metadata or {})
         return edited
 
     def edit_message(self, message_id: str, **fields: Any) -> Message:
         if message_id not in self.messages:
             raise NotFoundError
         stored = self.messages[message_id]
-        changes = fields.pop("metadata", {})
-        merged = {**stored.metadata, **changes}
-        fields["metadata"] = {key: merged[key] for key in merged if changes.get(key, 0) is not None}
+        fields["metadata"] = _merged(stored.metadata, fields.pop("metadata", {}))
         self.messages[message_id] = stored.model_copy(update=fields)
         return self.messages[message_id]
 
@@ -164,10 +165,11 @@ class Model:
     def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
         return [self.messages[one] for one in message_ids if one in self.messages]
 
-    def get_messages_by_conversation_id(self, conversation_id: str, **page: Any) -> list[Message]:
-        return _page(
-            [m for m in self._oldest_messages() if m.conversation_id == conversation_id], **page
-        )
+    def get_messages_by_conversation_id(
+        self, conversation_id: str, order: str = "oldest", **page: Any
+    ) -> list[Message]:
+        found = [m for m in self._oldest_messages() if m.conversation_id == conversation_id]
+        return _page(found if order == "oldest" else found[::-1], **page)
 
     def get_messages_by_user_id(self, user_id: str, **page: Any) -> list[Message]:
         return _page([m for m in self._oldest_messages() if m.user_id == user_id], **page)
@@ -366,7 +368,8 @@ class Model:
         return [trace for trace in rest if meets(trace, where)][:limit]
 
     def summarize_usage(self, where: TraceFilter, *, by: str) -> list[UsageSummary]:
-        found = self.find_turn_traces(where, limit=len(self.traces))
+        matching = self.find_turn_traces(where, limit=len(self.traces))
+        found = [trace for trace in matching if trace.copied_from is None]
         keys = {key for trace in found for key in keys_of(trace, by)}
         groups = [
             summary_of(key, [trace for trace in found if key in keys_of(trace, by)], by)
@@ -378,6 +381,12 @@ class Model:
 def _content(message: Message) -> dict[str, Any]:
     """Return what must be the same for an append to be a repetition."""
     return message.model_dump(exclude={"timestamp", "is_flagged"})
+
+
+def _merged(metadata: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Return metadata with changes, of which None removes a key."""
+    merged = {**metadata, **changes}
+    return {key: merged[key] for key in merged if changes.get(key, 0) is not None}
 
 
 def _copied(record: AnyRecord) -> AnyRecord:

@@ -7,6 +7,7 @@ sequences in each run, and prints how to repeat one that failed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from hypothesis import HealthCheck, settings
@@ -178,8 +179,12 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         several = [message, between, later] if between.id != message.id else [message, later]
         self.write("store_messages", several)
 
-    @rule(trace=traces)
-    def store_turn_trace(self, trace: TurnTrace) -> None:
+    @rule(trace=traces, strays=st.just(False) | st.just(False) | st.booleans())
+    def store_turn_trace(self, trace: TurnTrace, strays: bool) -> None:
+        message = self.model.get_message_by_id(trace.message_id)
+        if message is not None and not strays:
+            moved = {"conversation_id": message.conversation_id, "id": f"t{message.id[1:]}"}
+            trace = trace.model_copy(update=moved)
         self.write("store_turn_trace", trace)
 
     @rule(
@@ -242,6 +247,15 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         page = self.read(*listing, limit=size)
         while page:
             page = self.read(*listing, limit=size, after=page[-1].id)
+
+    @rule(conversation_id=conversation_ids, size=st.integers(1, 3))
+    def read_page_by_page_from_the_end(self, conversation_id: str, size: int) -> None:
+        newest_first = partial(
+            self.read, "get_messages_by_conversation_id", conversation_id, order="newest"
+        )
+        page = newest_first(limit=size)
+        while page:
+            page = newest_first(limit=size, after=page[-1].id)
 
     @rule(conversation_id=conversation_ids, size=st.integers(1, 3))
     def iterate(self, conversation_id: str, size: int) -> None:

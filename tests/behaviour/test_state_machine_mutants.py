@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +14,14 @@ from jazzmine._async.message_store.scoped import ScopedMessageStore
 from jazzmine._async.message_store.sqlite import SQLiteBackend
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-from jazzmine.core.message_store import Conversation, MessageStore, TraceFilter, UsageSummary
+from jazzmine.core.message_store import (
+    Conversation,
+    Message,
+    MessageStore,
+    TraceFilter,
+    TurnTrace,
+    UsageSummary,
+)
 from jazzmine.records.base import RecordKind
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
@@ -31,7 +38,7 @@ from jazzmine.records.usage import UsageKey
 from tests.behaviour.apis import Runner
 from tests.behaviour.scoped_machine import scoped_machine
 from tests.behaviour.state_machine import machine
-from tests.mutants import run_until_it_fails
+from tests.mutants import require_overrides, run_until_it_fails
 
 
 class Memory(SQLiteBackend):
@@ -85,8 +92,8 @@ class StoresHalfATurn(Memory):
     """Keeps the messages of a turn whose trace is refused."""
 
     async def store(self, turn: Turn) -> None:
-        await super().store(turn._replace(trace=None))
-        await super().store(Turn(trace=turn.trace))
+        await super().store(turn._replace(traces=[]))
+        await super().store(Turn(traces=turn.traces))
 
 
 class SkipsEqualsBetweenPages(Memory):
@@ -186,6 +193,7 @@ class OverwritesMetadata(Memory):
     ],
 )
 def test_a_store_that_breaks_a_rule_is_found_out(broken: type[Memory]) -> None:
+    require_overrides(broken)
     with pytest.raises(AssertionError, match=r"returned|yielded"):
         compare(machine, broken)
 
@@ -233,10 +241,12 @@ class OverwritesWhatIsOfOthers(ScopedMessageStore):
 
 
 class TakesTracesOfOthers(ScopedMessageStore):
-    """Says of a trace that its message is in another conversation, which tells that it is there."""
+    """Stores a trace for a message in another user's conversation."""
 
-    async def _require_message(self, message_id: str) -> None:
-        pass
+    async def _require_within(
+        self, messages: Sequence[Message], traces: Sequence[TurnTrace], new: Collection[str]
+    ) -> None:
+        await super()._require_within(messages, (), new)
 
 
 class PrunesForEverybody(ScopedMessageStore):
@@ -261,5 +271,6 @@ def test_a_scope_that_leaks_is_found_out(broken: type[ScopedMessageStore]) -> No
         def scoped(self, *, user_id: str) -> MessageStore:
             return broken(self, user_id)
 
+    require_overrides(broken)
     with pytest.raises(AssertionError):
         compare(scoped_machine, Memory, Broken)

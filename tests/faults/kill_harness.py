@@ -47,7 +47,7 @@ def _acknowledge(message: Message) -> None:
 
 
 def _write_sync(path: str, first: int, early: bool) -> None:
-    store = sync_messages.MessageStore.initialize({"path": path})
+    store = sync_messages.MessageStore.initialize(path)
 
     def write(writer: int) -> None:
         for number in range(first, sys.maxsize):
@@ -64,7 +64,7 @@ def _write_sync(path: str, first: int, early: bool) -> None:
 
 
 async def _write_async(path: str, first: int, early: bool) -> None:
-    store = await async_messages.MessageStore.initialize({"path": path})
+    store = await async_messages.MessageStore.initialize(path)
 
     async def write(writer: int) -> None:
         for number in range(first, sys.maxsize):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,6 @@ class KilledWriters:
         self._random = random.Random(4711)
         self.acknowledged: dict[str, int] = {}
         self.writes = 0
-        self.half_done = 0
 
     def kill(self, count: int) -> None:
         """Start and kill `count` writers, one after another."""
@@ -51,13 +51,15 @@ class KilledWriters:
         self._check()
 
     def _check(self) -> None:
-        left = Path(f"{self._path}.tmp")
-        self.half_done += left.exists()
-        try:
-            json.loads(self._path.read_bytes())
-        except ValueError:
-            raise AssertionError("an unreadable file") from None
-        with MessageStore.initialize({"path": str(self._path)}) as store:
+        if self._path.suffix == ".db":
+            with closing(sqlite3.connect(self._path)) as connection:
+                assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        else:
+            try:
+                json.loads(self._path.read_bytes())
+            except ValueError:
+                raise AssertionError("an unreadable file") from None
+        with MessageStore.initialize(self._path) as store:
             for message_id, number in self.acknowledged.items():
                 stored = store.get_message_by_id(message_id)
                 found = stored.episode_id if stored else 0
@@ -66,7 +68,7 @@ class KilledWriters:
 
 @contextmanager
 def kill_harness(path: Path, api: str, broken: str = "") -> Iterator[KilledWriters]:
-    with MessageStore.initialize({"path": str(path)}) as store:
+    with MessageStore.initialize(path) as store:
         store.store_conversation(conversation("c1"))
     command = [sys.executable, "-m", "tests.faults.kill_harness", str(path), api, broken]
     pipe = subprocess.PIPE
@@ -75,16 +77,16 @@ def kill_harness(path: Path, api: str, broken: str = "") -> Iterator[KilledWrite
 
 
 @pytest.mark.parametrize("api", ["async", "sync"])
+@pytest.mark.parametrize("name", ["messages.json", "messages.db"])
 def test_no_kill_loses_an_acknowledged_write_or_leaves_half_a_file(
-    tmp_path: Path, api: str
+    tmp_path: Path, name: str, api: str
 ) -> None:
-    with kill_harness(tmp_path / "messages.json", api) as writers:
+    with kill_harness(tmp_path / name, api) as writers:
         writers.kill(KILLS)
 
         assert writers.writes >= KILLS
         report(
-            f"killed, {api}: {KILLS} kill -9, {writers.writes} acknowledged writes,"
-            f" {writers.half_done} kills in the middle of a write:"
+            f"killed, {name}, {api}: {KILLS} kill -9, {writers.writes} acknowledged writes:"
             " 0 unreadable files, 0 writes lost"
         )
 

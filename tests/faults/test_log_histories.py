@@ -165,7 +165,7 @@ class AppendsWithoutALock(JSONBackend):
             return Refusal(is_known=True, newest_id=newest_id, stored=stored)
         floor = MIN_INT if newest is None else newest.timestamp
         messages = [not_before(floor, message) for message in given.messages]
-        self.store(Turn(messages=messages, trace=given.trace))
+        self.store(Turn((), messages, [given.trace] if given.trace else []))
         return floor
 
 

@@ -1,4 +1,4 @@
-"""Processes that write to one SQLite database are killed with kill -9, four at once."""
+"""Processes that update a working memory in SQLite are killed with kill -9, four at once."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from pathlib import Path
 import pytest
 
 from jazzmine.errors import LockTimeoutError
-from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
-from tests.backends.sqlite_writer import message_ids
-from tests.behaviour.samples import conversation
 from tests.faults.sizes import report, size
 from tests.servers.programs import Program
 
 WRITERS = 4
-KILLS = size(5, 1000)  # of each kind of store; the second with scripts/soak -k sqlite_killed
+KILLS = size(5, 1000)  # the second with scripts/soak -k sqlite_killed
 LONGEST_LIFE = 0.15
 
 
@@ -77,49 +74,6 @@ def generation(number: int, command: Callable[[int], list[str]]) -> list[Life]:
 def is_sound(config: dict[str, object]) -> bool:
     with closing(sqlite3.connect(str(config["path"]))) as connection:
         return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-def assert_turns_are_whole(config: dict[str, object]) -> None:
-    with closing(sqlite3.connect(str(config["path"]))) as connection:
-        (messages,) = connection.execute("SELECT count(*) FROM stored_messages").fetchone()
-        (traces,) = connection.execute("SELECT count(*) FROM stored_turn_traces").fetchone()
-    assert messages == 2 * traces, "half a turn is stored"
-
-
-def assert_stored(store: MessageStore, name: str, turns: list[int]) -> None:
-    wanted = [one for number in turns for one in message_ids(name, number)]
-    found = store.get_messages_by_ids(wanted)
-    assert [one.id for one in found] == wanted, "an acknowledged message is lost"
-    for one in wanted[1::2]:
-        assert store.get_turn_trace_by_message_id(one), "an acknowledged trace is lost"
-
-
-def test_no_kill_loses_an_acknowledged_turn(config: dict[str, object]) -> None:
-    turns = 0
-    for number in range(KILLS // WRITERS):
-        with MessageStore.initialize(config) as store:
-            if number % 10 == 0:
-                store.delete_conversation("c1")
-                store.store_conversation(conversation("c1"))
-
-        def command(writer: int) -> list[str]:
-            api = "async" if writer % 2 else "sync"
-            arguments = [api, str(config["path"]), f"w{writer}", "100000", "0"]
-            return ["tests.backends.sqlite_writer", *arguments]
-
-        lives = generation(number, command)
-        with MessageStore.initialize(config) as store:
-            for one, life in enumerate(lives):
-                assert_stored(store, f"w{number * WRITERS + one}", life.acknowledged)
-                turns += len(life.acknowledged)
-        assert is_sound(config)
-        assert_turns_are_whole(config)
-
-    assert turns >= KILLS
-    report(
-        f"killed, sqlite: {KILLS} kill -9 of {WRITERS} processes at once, {turns} acknowledged"
-        " turns: 0 lost, 0 half stored, integrity_check ok"
-    )
 
 
 def next_update(store: WorkingMemoryStore) -> int:

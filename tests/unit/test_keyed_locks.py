@@ -7,7 +7,7 @@ import asyncio
 from jazzmine._async.keyed_locks import KeyedLocks
 
 
-async def test_one_has_the_lock_of_a_key_at_a_time_and_others_in_order() -> None:
+async def test_one_has_the_lock_of_a_key_at_once_and_others_follow_in_order() -> None:
     locks, order = KeyedLocks[object](), list[int]()
     running = most = 0
 
@@ -26,7 +26,7 @@ async def test_one_has_the_lock_of_a_key_at_a_time_and_others_in_order() -> None
 
     assert most == 1
     assert order == list(range(20))
-    assert len(locks) == 0
+    assert locks.holders() == []
 
 
 async def test_a_call_that_waited_in_vain_leaves_the_others_their_place() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import islice
 from typing import Generic, TypeVar
 
 from jazzmine._compat.concurrency import AsyncEvent as Event
@@ -21,11 +22,8 @@ class KeyedLocks(Generic[T]):
 
     def __init__(self) -> None:
         self._mutex = threading.RLock()  # the garbage collector may end a call, which releases
-        # The first owner of a queue has the lock; those that have to wait for it have an event.
+        # The first owner of a queue has the lock; one that had to wait for it has an event.
         self._queues: dict[str, dict[T, Event | None]] = {}
-
-    def __len__(self) -> int:
-        return len(self._queues)
 
     def try_acquire(self, key: str, owner: T) -> bool:
         """Acquire the lock of a key if it is free."""
@@ -60,3 +58,8 @@ class KeyedLocks(Generic[T]):
         """Return the owner that has the lock of a key, if any."""
         with self._mutex:
             return next(iter(self._queues.get(key, ())), None)
+
+    def holders(self) -> list[T]:
+        """Return the owners that have the lock of a key."""
+        with self._mutex:
+            return [owner for queue in list(self._queues.values()) for owner in islice(queue, 1)]

@@ -44,12 +44,10 @@ class BackgroundTasks:
 
 
 class Periodic:
-    """A context manager that repeats work while its block runs.
+    """A context manager that repeats work every so many seconds while its block runs.
 
-    Args:
-        every: the time, in s, before the first run and between two runs.
-        work: returns whether to go on; it raises nothing. A long run that cannot be cancelled does
-            not delay the end of the block: it must do no harm after it.
+    The work returns whether to go on, and raises nothing. A long run that cannot be cancelled does
+    not delay the end of the block: it must do no harm after it.
     """
 
     def __init__(self, every: float, work: Work[bool]) -> None:

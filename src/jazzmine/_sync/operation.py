@@ -19,13 +19,7 @@ AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 
 def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMethod], AnyMethod]:
-    """Decorate a public method that returns when it is done.
-
-    Args:
-        counts: the counted records, for the span: "messages" for the attribute
-            `jazzmine.messages`.
-        needs_open: whether the store has to be open.
-    """
+    """Decorate a public method; its span has the number of records as `jazzmine.<counts>`."""
 
     def decorate(method: AnyMethod) -> AnyMethod:
         # `initialize` is a class method: the store is known only when it is opened.

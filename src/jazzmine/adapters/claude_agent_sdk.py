@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
@@ -41,7 +40,6 @@ __all__ = ["JazzmineSessionStore"]
 
 _KEY = "claude_agent_sdk"
 _IDS = UUID("2f4a1c0e-6f0b-4d0e-9f43-6a53f1c3a1d7")
-_READS_AT_ONCE = 16
 
 # The entries without a message that a person wants to read; others are flagged, because most
 # entries of a transcript are the program's own notes.
@@ -115,17 +113,9 @@ class JazzmineSessionStore:
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """Return the summaries of a project's sessions, each as of its newest entry."""
-        limit = asyncio.Semaphore(_READS_AT_ONCE)
-
-        async def summary(conversation_id: str, session_id: str) -> SessionSummaryEntry | None:
-            async with limit:
-                newest = await self._newest(conversation_id)
-            return None if newest is None else _summary(newest, session_id)
-
         sessions = await self._below(project_key)
-        found = await asyncio.gather(
-            *(summary(conversation.id, name) for conversation, name in sessions)
-        )
+        newest = [(await self._newest(conversation.id), name) for conversation, name in sessions]
+        found = (_summary(message, name) for message, name in newest if message is not None)
         return [entry for entry in found if entry is not None]
 
     async def delete(self, key: SessionKey) -> None:

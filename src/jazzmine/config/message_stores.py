@@ -11,7 +11,6 @@ from jazzmine.config.base import (
     BackendConfig,
     path_of,
     refuse_options,
-    require_number,
     require_text,
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
@@ -37,9 +36,6 @@ class FileConfig(BackendConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.path, os.PathLike):
-            object.__setattr__(self, "path", os.fspath(self.path))
-        require_text("path", self.path)
         if self.path == ":memory:":
             raise ConfigurationError(
                 "path is that of a file; for a store in the process, take memory:"
@@ -202,11 +198,10 @@ class PostgresConfig(BackendConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_number("pool_min", self.pool_min, least=0)
-        require_number("pool_max", self.pool_max, least=1)
-        if self.pool_max < self.pool_min:
+        if not 0 <= self.pool_min <= self.pool_max or not self.pool_max:
             raise ConfigurationError(
-                f"pool_max must not be less than pool_min: {self.pool_max} < {self.pool_min}"
+                "pool_min must be 0 or more, and pool_max 1 or more and not less than pool_min:"
+                f" {self.pool_min}, {self.pool_max}"
             )
         if self.schema is None:
             return

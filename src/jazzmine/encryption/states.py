@@ -18,13 +18,9 @@ _END = b'"}'
 
 
 class StateForm:
-    """Writes working memories, and reads them.
+    """Writes and reads working memories, as plain JSON without a keyring.
 
     An encrypted state is bound to its conversation and to the user that is kept beside it.
-
-    Args:
-        keyring: the keys; None stores the states as JSON.
-        accepts_plain: whether plain states are read in spite of the keys.
     """
 
     def __init__(self, keyring: Keyring | None, accepts_plain: bool = False) -> None:
@@ -44,12 +40,6 @@ class StateForm:
         self, data: bytes, conversation_id: str, user_id: str, kind: type[WorkingMemory]
     ) -> WorkingMemory:
         """Return the working memory that was stored.
-
-        Args:
-            data: the stored state.
-            conversation_id: its conversation.
-            user_id: the user that is kept beside it.
-            kind: the class of the result.
 
         Raises:
             DecryptionError: it does not open, is not encrypted, or there are no keys.

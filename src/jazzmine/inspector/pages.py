@@ -74,19 +74,6 @@ class Row:
 _Page: TypeAlias = tuple[list[Conversation], str | None]
 
 
-@dataclass(frozen=True)
-class Result:
-    """A message with words that were searched.
-
-    Attributes:
-        excerpt: the part of its text with the first of the words; each piece with whether it is
-            one of the words.
-    """
-
-    message: Message
-    excerpt: list[tuple[str, bool]]
-
-
 class Pages:
     """The handlers of all addresses; they only read.
 
@@ -239,12 +226,12 @@ class Pages:
     async def search(self, request: Request) -> Response:
         """List the messages with some words, the best first."""
         fields = _fields(request, "words", "user", "agent")
-        results: list[Result] = []
+        results: list[tuple[Message, list[tuple[str, bool]]]] = []
         problem = ""
         if fields["words"]:
             try:
                 results = [
-                    Result(each.message, excerpt(each.message.original_content, each.spans))
+                    (each.message, excerpt(each.message.original_content, each.spans))
                     for each in await self._store.search_messages(
                         fields["words"],
                         user_id=fields["user"] or None,

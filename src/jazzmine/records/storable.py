@@ -65,9 +65,7 @@ def storable_json(value: object, limit: int = MAX_VALUE) -> Any:
     except Exception:  # what a program's own class raises, too
         pass
     try:
-        copier = _Copier(limit)
-        copied = copier.copy(value, 0)
-        return _Copier(limit * 9 // 10, share=2).copy(value, 0) if copier.has_cut else copied
+        return _Copier(limit * 9 // 10).copy(value, 0)
     except Exception:
         return storable_text(value, limit)
 
@@ -81,10 +79,8 @@ def storable_copy(record: AnyRecord, limit: int) -> AnyRecord:
 def fitted(build: Callable[[int | None], AnyRecord], values: int) -> AnyRecord:
     """Return a record that every store can hold.
 
-    Args:
-        build: makes the record with at most this many characters of each value; None at first, for
-            the values as they are.
-        values: the number of values.
+    `build` makes it with at most so many characters of each of its `values` values; None leaves
+    them as they are.
     """
     limit: int | None = None
     while True:
@@ -100,17 +96,10 @@ def fitted(build: Callable[[int | None], AnyRecord], values: int) -> AnyRecord:
 
 
 class _Copier:
-    """Copies a value up to a number of characters.
+    """Copies a value up to a number of characters of JSON; a text may have half of those left."""
 
-    Args:
-        left: the number of characters of JSON that the copy may have.
-        share: 2 if a text may have half of them, 1 if it may have all.
-    """
-
-    def __init__(self, left: int, share: int = 1) -> None:
-        self.has_cut = False
+    def __init__(self, left: int) -> None:
         self._left = left
-        self._share = share
         self._path: set[int] = set()
 
     def copy(self, value: Any, depth: int) -> Any:
@@ -142,7 +131,7 @@ class _Copier:
             if self._left <= 0:
                 copied.append(f"[{len(value) - len(copied):,} more cut]")
                 break
-            self._spend(2)
+            self._left -= 2
             copied.append(self.copy(item, depth))
         return copied
 
@@ -155,7 +144,7 @@ class _Copier:
             key = self._copy_text(name).replace("\0", "\ufffd")
             while key in copied:  # {1: …, "1": …}
                 key += "'"
-            self._spend(4)
+            self._left -= 4
             copied[key] = self.copy(item, depth)
         return copied
 
@@ -167,21 +156,13 @@ class _Copier:
             value, is_plain = float(value), math.isfinite(value)
         if not is_plain:
             return self._copy_text(value)
-        self._spend(len(repr(value)))
+        self._left -= len(repr(value))
         return value
 
     def _copy_text(self, value: object) -> str:
-        text = _text(value)
-        longest = max(self._left // self._share, _SHORT)
-        if len(text) > longest:
-            self.has_cut = True
-            text = storable_text(text, longest)
-        self._spend(len(text) + 2)
+        text = storable_text(_text(value), max(self._left // 2, _SHORT))
+        self._left -= len(text) + 2
         return text
-
-    def _spend(self, characters: int) -> None:
-        self._left -= characters
-        self.has_cut = self.has_cut or self._left < 0
 
 
 def _text(value: object) -> str:

@@ -19,12 +19,10 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
 __all__ = ["Batch", "MessageBackend", "TraceKey"]
@@ -55,7 +53,7 @@ class MessageBackend(Backend):
 
     @abstractmethod
     async def store(self, turn: Turn) -> None:
-        """Store the conversation, the messages and the trace, in this order, all or nothing.
+        """Store the conversations, the messages and the traces, in this order, all or nothing.
 
         A record takes the place of the one with its id, and a trace also that of another trace of
         its message.
@@ -64,18 +62,6 @@ class MessageBackend(Backend):
             IntegrityError: a message's conversation or a trace's message is not stored, a message
                 with the id is in another conversation, the trace's id belongs to another message,
                 or the trace names another conversation than its message.
-        """
-
-    @abstractmethod
-    async def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        """Store records of each kind, in this order; no id, and no trace's message, is there twice.
-
-        Not all or nothing unless a back end says so, but safe to repeat.
         """
 
     @abstractmethod
@@ -193,9 +179,6 @@ class MessageBackend(Backend):
     # Erasure and retention. Each call is one transaction of bounded size (a back end that writes
     # everything at once may ignore `limit`), and is called again until nothing is left.
 
-    #: Whether each write costs as much as all that is stored.
-    is_rewritten: bool = False
-
     #: How many records a step deletes: fewer would cost less than their transaction, and other
     #: calls may have to wait for a step.
     deleted_at_once: int = 100
@@ -310,18 +293,8 @@ class MessageBackend(Backend):
         """Return all traces by `turn_number`, ascending; equal ones first stored first."""
 
     @abstractmethod
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        """Return traces by `started_at_ms`, newest first; equal ones latest stored first.
-
-        Args:
-            agent_id: whose traces.
-            limit: the maximum number of traces, at least 1.
-            offset: how many of the newest traces to skip.
-        """
-
-    @abstractmethod
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
-        """Return a page of the traces that match, in the order of `list_agent_traces`."""
+        """Return a page by `started_at_ms`, newest first; equal ones latest stored first."""
 
     @abstractmethod
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:

@@ -39,13 +39,7 @@ async def step() -> AsyncIterator[None]:
 async def delete_in_steps(
     backend: MessageBackend, user_id: str, require_open: Callable[[], None]
 ) -> Erasure:
-    """Delete all records of a user, and return how many.
-
-    Args:
-        backend: where they are.
-        user_id: whose records.
-        require_open: raises if the store was closed meanwhile.
-    """
+    """Delete all records of a user, and return how many."""
     total = DeletedCounts()
     newest = await backend.newest_sequence()
     while True:
@@ -63,11 +57,6 @@ async def erase_conversations(
     """Delete the conversations that a user has now, with everything in them; return the counts.
 
     The user's messages and traces in other users' conversations stay.
-
-    Args:
-        backend: where they are.
-        user_id: whose conversations.
-        require_open: raises if the store was closed meanwhile.
     """
     total = DeletedCounts()
     rows = await backend.list_conversations(ConversationPage("user_id", user_id, {}, None, None))
@@ -91,16 +80,7 @@ async def prune_in_steps(
     require_open: Callable[[], None],
     user_id: str | None,
 ) -> int:
-    """Delete old conversations, and return how many.
-
-    Args:
-        backend: where they are.
-        before: a time, in ms; what is younger stays.
-        limit: how many at most.
-        choose: returns those of some rows whose conversations may be deleted.
-        require_open: raises if the store was closed meanwhile.
-        user_id: whose conversations; None is anybody's.
-    """
+    """Delete up to `limit` old conversations that `choose` returns, and return how many."""
     pruned = 0
     async for rows in backend.iter_old(before, _OLD_AT_ONCE, user_id):
         left = choose(rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
-from jazzmine._async.message_store.records import StoredRecords
+from jazzmine._async.message_store.conversations import ConversationMethods
 from jazzmine._async.message_store.window import read_window
 from jazzmine._async.operation import operation
 from jazzmine.deadline import begin_call
@@ -32,7 +32,7 @@ __all__ = ["MessageMethods"]
 _SAME_TIME = 20
 
 
-class MessageMethods(StoredRecords):
+class MessageMethods(ConversationMethods):
     """Stores, lists, changes, flags and deletes messages."""
 
     @operation()
@@ -79,7 +79,7 @@ class MessageMethods(StoredRecords):
             metadata = merged(stored.metadata, values)
             return stored.model_copy(update={**changes, "metadata": metadata})
 
-        return await self._edit("messages", self._messages, Message, wanted, edited)
+        return await self._edit("messages", self._messages, wanted, edited)
 
     @operation()
     async def store_messages(self, messages: Iterable[Message]) -> None:

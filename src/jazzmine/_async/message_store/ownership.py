@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import wraps
 from inspect import unwrap
@@ -16,28 +16,17 @@ from jazzmine.records.arguments import require_id
 from jazzmine.records.base import RecordKind
 from jazzmine.records.conversation_log import unknown_conversation
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.owners import (
-    id_taken,
-    require_own,
-    row_conversation,
-    row_user,
-    unknown_message,
-)
+from jazzmine.records.owners import id_taken, require_own, row_owner, unknown_message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["OwnedRecords", "about", "not_stored", "nothing"]
+__all__ = ["OwnedRecords", "about"]
 
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 
 class OwnedRecords(ConversationView[MessageStore], MessageStore):
-    """Knows which conversations of a store are a user's; the base class of a view.
-
-    Args:
-        store: the store, which a view neither opens nor closes.
-        user_id: the user.
-    """
+    """Knows which conversations of a store are a user's; the base class of a view."""
 
     # Whose a record is. Rows are looked at as they are stored: what is another user's is not
     # decrypted.
@@ -45,7 +34,7 @@ class OwnedRecords(ConversationView[MessageStore], MessageStore):
     async def _owner(self, conversation_id: str) -> str | None:
         """Return whose a conversation is; None if it is not stored."""
         row = await self._store.backend.get_conversation(conversation_id)
-        return None if row is None else row_user(row)
+        return None if row is None else row_owner(row, "user_id")
 
     async def _require_free(self, conversation: Conversation) -> None:
         """Raise an error if a conversation, or the one with its id, is another user's."""
@@ -66,7 +55,7 @@ class OwnedRecords(ConversationView[MessageStore], MessageStore):
 
     async def _seen(self, rows: Sequence[Row]) -> list[Row]:
         """Return those of some messages or traces that are in the user's conversations."""
-        owners = [row_conversation(row) for row in rows]
+        owners = [row_owner(row, "conversation_id") for row in rows]
         own = {owner: await self._has(owner) for owner in dict.fromkeys(owners) if owner}
         return [row for row, owner in zip(rows, owners, strict=True) if own.get(owner)]
 
@@ -76,51 +65,27 @@ class OwnedRecords(ConversationView[MessageStore], MessageStore):
             raise NotFoundError(f"after={after!r} is no record of this listing")
 
     async def _require_within(
-        self, messages: Sequence[Message], trace: TurnTrace | None, new: str | None
+        self, messages: Sequence[Message], traces: Sequence[TurnTrace], new: Collection[str]
     ) -> None:
-        """Raise `IntegrityError` unless what is stored is for the user's conversations.
-
-        Args:
-            messages: the messages.
-            trace: their trace, or that of a message that is stored.
-            new: the id of the conversation that is stored with them.
-        """
+        """Raise `IntegrityError` unless records are for the user's or new conversations."""
         owners = {message.conversation_id for message in messages}
-        if trace is not None:
-            owners.add(trace.conversation_id)
-        for owner in sorted(owners - {new}):
-            if not await self._has(owner):
+        for owner in sorted(owners.union(trace.conversation_id for trace in traces)):
+            if owner not in new and not await self._has(owner):
                 raise unknown_conversation(owner)
-        if trace is None or any(message.id == trace.message_id for message in messages):
-            return
-        if not await self._sees("messages", trace.message_id):
-            raise unknown_message(trace.message_id)
-
-
-def nothing(value: Any = None) -> Callable[[str, str | None], Any]:
-    """Return what makes the result for a record that is not seen; `after` is not seen either."""
-
-    def result(record_id: str, after: str | None) -> Any:
-        if after is not None:
-            raise NotFoundError(f"message {after!r} is no message of this conversation")
-        return copy(value)
-
-    return result
-
-
-def not_stored(record_id: str, after: str | None) -> Any:
-    raise NotFoundError(f"{record_id!r} is not stored")
+        for trace in traces:
+            is_new = any(message.id == trace.message_id for message in messages)
+            if not is_new and not await self._sees("messages", trace.message_id):
+                raise unknown_message(trace.message_id)
 
 
 _KINDS: Mapping[str, RecordKind] = {"message_id": "messages", "trace_id": "traces"}
 
 
-def about(method: AnyMethod, result: Callable[[str, str | None], Any]) -> AnyMethod:
+def about(method: AnyMethod, *default: Any) -> AnyMethod:
     """Return the method of a view for a method whose first argument is the id of a record.
 
-    Args:
-        method: the method of the store.
-        result: makes the result for a record that the user does not see.
+    The default is the result for a record that the user does not see, and has nothing that a page
+    could begin after; without it, the method raises `NotFoundError`.
     """
     argument = unwrap(method).__code__.co_varnames[1]
     kind = _KINDS.get(argument)
@@ -129,8 +94,10 @@ def about(method: AnyMethod, result: Callable[[str, str | None], Any]) -> AnyMet
     @wraps(method)
     async def call(self: OwnedRecords, *args: Any, **options: Any) -> Any:
         record_id = require_id(argument, args[0] if args else options.get(argument))
-        if not await (self._sees(kind, record_id) if kind else self._has(record_id)):
-            return result(record_id, options.get("after"))
-        return await getattr(self._store, method.__name__)(*args, **options)
+        if await (self._sees(kind, record_id) if kind else self._has(record_id)):
+            return await getattr(self._store, method.__name__)(*args, **options)
+        if not default or options.get("after") is not None:
+            raise NotFoundError(f"{record_id!r} is not stored, or nothing is at `after`")
+        return copy(default[0])
 
     return cast("AnyMethod", call)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine._async.message_store.searching import run_analysis
 from jazzmine.backends.postgres import word_index as words
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.errors import ConfigurationError, NotFoundError
+from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 if TYPE_CHECKING:
@@ -42,21 +41,14 @@ class PostgresSearch(MessageBackend):
         self._unindexed: int | None = None
 
     async def search_state(self) -> SearchState | None:
-        return self._following(await self._client.run(words.SEARCH_STATE))
-
-    def _following(self, rows: Sequence[Any]) -> SearchState | None:
-        """Return the state of the index in the rows of a query, and follow it from now on."""
+        rows = await self._client.run(words.SEARCH_STATE)
         state = words.read_state(rows[0][0]) if rows else None
         self._analyser = None if state is None else analyser_for(state.language)
         return state
 
     async def prepare_search(self) -> SearchState | None:
-        try:
-            rows = await self._client.run(words.SEARCH_STATE_AND_PENDING)
-        except ConfigurationError:  # there is no table of words
-            return await self.search_state()
-        state = self._following(rows)
-        if state is not None and state.is_complete and rows[0][1]:
+        state = await self.search_state()
+        if state is not None and state.is_complete:
             await self._index_pending()
         return state
 

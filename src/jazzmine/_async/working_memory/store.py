@@ -13,7 +13,7 @@ from jazzmine._async.operation import operation
 from jazzmine._async.working_memory.transitions import TransitionMethods, found
 from jazzmine._async.working_memory.updates import Block, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
-from jazzmine.encryption.sampled import SAMPLED, require_right_keys
+from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import IntegrityError, StaleWorkingMemoryError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
@@ -101,10 +101,9 @@ class WorkingMemoryStore(TransitionMethods):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.factory import view_of_working_memory
+        from jazzmine._async.working_memory.scoped import ScopedWorkingMemoryStore
 
-        view: WorkingMemoryStore = view_of_working_memory(self, require_id("user_id", user_id))
-        return view
+        return ScopedWorkingMemoryStore(self, require_id("user_id", user_id))
 
     async def _owner(self, conversation_id: str) -> str | None:
         """Return whose the stored working memory is, which is not decrypted; None for none."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Iterable
 from typing import Any
 
 from jazzmine._sync.message_store.deletion import erase_conversations
-from jazzmine._sync.message_store.ownership import OwnedRecords, about, not_stored, nothing
+from jazzmine._sync.message_store.ownership import OwnedRecords, about
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine._sync.operation import composed, operation
 from jazzmine._sync.view import for_user
 from jazzmine.errors import ConflictError, NotFoundError
-from jazzmine.records.arguments import require_count, require_id
+from jazzmine.records.arguments import require_count, require_id, require_ids
 from jazzmine.records.base import snapshot
 from jazzmine.records.conversation_log import unknown_conversation
 from jazzmine.records.hook_arguments import Append, MessagePage, Turn
@@ -41,39 +41,34 @@ class ScopedMessageStore(OwnedRecords):
 
     # Methods about one record.
 
-    get_conversation_by_id = about(MessageStore.get_conversation_by_id, nothing())
-    edit_conversation = about(MessageStore.edit_conversation, not_stored)
-    get_messages_by_conversation_id = about(
-        MessageStore.get_messages_by_conversation_id, nothing([])
-    )
-    get_immediate_context = about(MessageStore.get_immediate_context, nothing([]))
-    get_context_window = about(MessageStore.get_context_window, nothing([]))
-    pop_message = about(MessageStore.pop_message, nothing())
-    rewind_conversation = about(MessageStore.rewind_conversation, nothing(0))
-    get_turn_traces_by_conversation_id = about(
-        MessageStore.get_turn_traces_by_conversation_id, nothing([])
-    )
-    get_message_by_id = about(MessageStore.get_message_by_id, nothing())
-    edit_message = about(MessageStore.edit_message, not_stored)
-    delete_message = about(MessageStore.delete_message, nothing(False))
-    flag_message = about(MessageStore.flag_message, nothing(False))
-    get_turn_trace_by_message_id = about(MessageStore.get_turn_trace_by_message_id, nothing())
-    get_turn_trace_by_id = about(MessageStore.get_turn_trace_by_id, nothing())
+    get_conversation_by_id = about(MessageStore.get_conversation_by_id, None)
+    edit_conversation = about(MessageStore.edit_conversation)
+    get_messages_by_conversation_id = about(MessageStore.get_messages_by_conversation_id, [])
+    get_immediate_context = about(MessageStore.get_immediate_context, [])
+    get_context_window = about(MessageStore.get_context_window, [])
+    pop_message = about(MessageStore.pop_message, None)
+    rewind_conversation = about(MessageStore.rewind_conversation, 0)
+    get_turn_traces_by_conversation_id = about(MessageStore.get_turn_traces_by_conversation_id, [])
+    get_message_by_id = about(MessageStore.get_message_by_id, None)
+    edit_message = about(MessageStore.edit_message)
+    delete_message = about(MessageStore.delete_message, False)
+    flag_message = about(MessageStore.flag_message, False)
+    get_turn_trace_by_message_id = about(MessageStore.get_turn_trace_by_message_id, None)
+    get_turn_trace_by_id = about(MessageStore.get_turn_trace_by_id, None)
 
     # Conversations
 
     def _put(self, turn: Turn) -> None:
         """Store some records, if they are for conversations of the user."""
-        conversation, messages, trace = turn
-        created = None if conversation is None else conversation.record
-        if created is not None:
-            self._require_free(created)
-        records = [message.record for message in messages]
-        of_turn = None if trace is None else trace.record
-        self._require_within(records, of_turn, None if created is None else created.id)
+        created = [conversation.record for conversation in turn.conversations]
+        for conversation in created:
+            self._require_free(conversation)
+        ids = [conversation.id for conversation in created]
+        messages = [message.record for message in turn.messages]
+        self._require_within(messages, [trace.record for trace in turn.traces], ids)
         self._store._put(turn)
-        if created is not None:
-            self._remember(created.id)
+        for conversation_id in ids:
+            self._remember(conversation_id)
 
     @composed
     def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
@@ -123,9 +118,7 @@ class ScopedMessageStore(OwnedRecords):
     @composed
     def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
         """Return those of the messages that are in conversations of the user."""
-        if isinstance(message_ids, str):
-            raise TypeError("message_ids must be several ids, not one str")
-        wanted = [require_id("message_ids", message_id) for message_id in message_ids]
+        wanted = require_ids("message_ids", message_ids)
         if not wanted:
             return []
         rows = self._seen(self._store.backend.get_messages(wanted))

@@ -20,13 +20,9 @@ def read_window(
 ) -> list[Message]:
     """Return the messages of a window that is full, or has all messages of its conversation.
 
-    Args:
-        read_page: returns a page of messages that are not flagged, newest first, with the flagged
-            ones of assistants and colleagues or without; it takes whether they are wanted, the
-            size of the page, and the id of the last message of the page before.
-        new_window: makes an empty window.
-        is_within: whether a message is one of those that the window may have, the newest ones;
-            None if it may have all.
+    `read_page` takes whether the flagged messages of assistants and colleagues are wanted, the size
+    of a page, and the id of the last message of the page before. `is_within` returns whether a
+    message is one of the newest ones that the window may have; None if it may have all.
     """
     while True:
         window = new_window()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from functools import partial
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
 from jazzmine._sync.working_memory.backend import Again, WorkingMemoryBackend
@@ -17,8 +15,6 @@ from jazzmine.deadline import Deadline
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
 __all__ = ["MEMORY_TABLES", "SQLiteBackend", "SQLiteWorkingMemoryStore"]
-
-T = TypeVar("T")
 
 MEMORY_TABLES = Component("working_memory")
 
@@ -59,16 +55,15 @@ class SQLiteBackend(WorkingMemoryBackend):
         self.client.close()
 
     def ping(self) -> None:
-        self._query(memory.ping)
+        self.client.read(memory.ping)
 
     def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         if renew:
             ttl = self._config.ttl_seconds
-            query = partial(memory.renew, conversation_id=conversation_id, ttl=ttl)
-            return self.client.write(query, deadline)
-        return self._query(partial(memory.load, conversation_id=conversation_id))
+            return self.client.write(memory.renew, conversation_id, ttl, deadline=deadline)
+        return self.client.read(memory.load, conversation_id)
 
     def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
         ttl = self._config.ttl_seconds
@@ -78,34 +73,29 @@ class SQLiteBackend(WorkingMemoryBackend):
             repeated = again(outcome) if isinstance(outcome, Stored) else None
             return outcome if repeated is None else memory.write(connection, repeated, ttl)
 
-        return self.client.write(change, deadline)
+        return self.client.write(change, deadline=deadline)
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
-        return self.client.write(partial(memory.lock, lock=lock, ttl=ttl), deadline)
+        return self.client.write(memory.lock, lock, ttl, deadline=deadline)
 
     def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        release = partial(memory.unlock, conversation_id=conversation_id, token=token)
-        self.client.write(release, deadline)
+        self.client.write(memory.unlock, conversation_id, token, deadline=deadline)
 
     def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
     ) -> list[str]:
-        query = partial(memory.conversations, user_id=user_id, limit=limit)
-        return self._query(query, limit)
+        return self.client.read(memory.conversations, user_id, limit, records=limit)
 
     def purge(self) -> None:
         self.client.purge()
 
     def count(self, deadline: Deadline) -> int:
-        return self._query(memory.count, None)
+        return self.client.read(memory.count, records=None)
 
     def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        self.client.write(partial(memory.erase_expired, user_id=user_id), deadline)
+        self.client.write(memory.erase_expired, user_id, deadline=deadline)
         self.purge()
 
     def sweep(self, deadline: Deadline) -> bool:
-        return self.client.write(memory.sweep, deadline)
-
-    def _query(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
-        return self.client.read(lambda connection, _: query(connection), records)
+        return self.client.write(memory.sweep, deadline=deadline)

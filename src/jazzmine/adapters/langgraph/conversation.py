@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
-from threading import Lock
 from typing import Any
 
 from jazzmine.adapters._conversations import append_with_traces
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import Described, described, role_of, text_of
-from jazzmine.adapters._recorder import RunRecorder, shortened
+from jazzmine.adapters._recorder import RunRecorder, remember, shortened
 from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
 from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
@@ -35,8 +33,7 @@ class Projection:
         self._messages = messages
         self._agent_id = agent_id
         # A state shares most of its parts with the one before. Only the others are looked up.
-        self._known: OrderedDict[tuple[str, bytes], None] = OrderedDict()
-        self._lock = Lock()
+        self._known: dict[tuple[str, bytes], None] = {}
 
     async def add(
         self,
@@ -73,15 +70,14 @@ class Projection:
 
             if said:
                 await self._store(thread, user_id, said, run, note)
-            self._remember((thread, name) for name in names)
+            for name in names:
+                remember(self._known, (thread, name), None, _KNOWN)
         except Exception:
             _LOG.exception("messages of the thread %r are missing in its conversation", thread)
 
     async def delete(self, thread: str) -> None:
         """Delete the conversation of a thread."""
-        with self._lock:
-            for known in [known for known in self._known if known[0] == thread]:
-                del self._known[known]
+        self._known.clear()
         await self._messages.delete_conversation(thread)
 
     async def _store(
@@ -121,14 +117,6 @@ class Projection:
         ]
         if edited:
             await self._messages.store_messages(edited)
-
-    def _remember(self, parts: Iterable[tuple[str, bytes]]) -> None:
-        with self._lock:
-            for part in parts:
-                self._known[part] = None
-                self._known.move_to_end(part)
-            while len(self._known) > _KNOWN:
-                self._known.popitem(last=False)
 
 
 async def _note_answer(run: RunRecorder, answer: Any, earlier: Sequence[Any]) -> None:

@@ -19,8 +19,7 @@ from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.query import Clause, SearchScope, SearchState, Term
 
 __all__ = [
     "COMPLETE",
@@ -34,8 +33,6 @@ __all__ = [
     "REMOVE_TABLE",
     "REMOVE_TRIGGERS",
     "SEARCH_STATE",
-    "SEARCH_STATE_AND_PENDING",
-    "SEARCH_VERSION",
     "UNINDEXED",
     "clause_query",
     "clauses_query",
@@ -116,7 +113,7 @@ FOR EACH ROW EXECUTE FUNCTION $schema.jazzmine_index_message('$language');
 CREATE TRIGGER jazzmine_index_update AFTER UPDATE OF entry, user_id ON $schema.messages
 FOR EACH ROW EXECUTE FUNCTION $schema.jazzmine_index_message('$language');
 """
-EMPTY_TABLE = "TRUNCATE $schema.message_words"
+EMPTY_TABLE = "TRUNCATE $schema.message_words;"
 REMOVE_TABLE = "DROP TABLE IF EXISTS $schema.message_words"
 
 
@@ -125,20 +122,14 @@ def make_triggers(language: str) -> str:
     return REMOVE_TRIGGERS + _MAKE_TRIGGERS.replace("$language", language)
 
 
-SEARCH_VERSION = 1000
-"""The number of the note in the table of migrations; see `READ_VERSION`."""
-REMOVE_NOTE = "DELETE FROM $schema.$versions WHERE version = 1000"
+REMOVE_NOTE = "DELETE FROM $schema.jazzmine_migrations WHERE version = 1000"
 NOTE_SEARCH = """
-INSERT INTO $schema.$versions (version, name)
+INSERT INTO $schema.jazzmine_migrations (version, name)
 SELECT 1000, 'search:' || %(language)s::text || ':'
     || CASE WHEN EXISTS (SELECT FROM $schema.messages) THEN 'filling' ELSE 'complete' END
 ON CONFLICT (version) DO UPDATE SET name = excluded.name, applied_at = now()
 """
 SEARCH_STATE = "SELECT name FROM $schema.jazzmine_migrations WHERE version = 1000"
-SEARCH_STATE_AND_PENDING = """
-SELECT name, EXISTS (SELECT FROM $schema.message_words WHERE is_pending)
-FROM $schema.jazzmine_migrations WHERE version = 1000
-"""
 COMPLETE = """
 UPDATE $schema.jazzmine_migrations SET name = 'search:' || %(language)s::text || ':complete'
 WHERE version = 1000 AND name = 'search:' || %(language)s::text || ':filling'

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from typing import Any
 
 from psycopg import errors
-from psycopg.errors import Diagnostic
 
 from jazzmine._sync.clients.postgres.connection import Connection
 from jazzmine._compat.concurrency import SyncWork as Work
@@ -15,6 +15,7 @@ from jazzmine.backends.postgres.schema import (
     LONG_TRANSACTION,
     MAKE_SCHEMA,
     MAKE_VERSIONS,
+    MESSAGE_TABLES,
     NOTE_VERSION,
     READ_VERSION,
     SHORT_LOCKS,
@@ -22,12 +23,8 @@ from jazzmine.backends.postgres.schema import (
     TRY_LOCK,
     Component,
     Migration,
-    State,
-    bind,
     function_files,
-    in_ms,
     migrations,
-    quoted,
 )
 from jazzmine.backends.postgres.word_index import (
     EMPTY_TABLE,
@@ -40,9 +37,8 @@ from jazzmine.backends.postgres.word_index import (
     read_state,
 )
 from jazzmine.config import PostgresConfig
-from jazzmine.deadline import Deadline, backoff
+from jazzmine.deadline import Deadline, backoff, milliseconds
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
-from jazzmine.search.index import SearchState
 
 __all__ = [
     "bring_up_to_date",
@@ -61,7 +57,7 @@ def first_schema(connection: Connection) -> str:
     Raises:
         ConfigurationError: none of them exists, or none may be used.
     """
-    first = (connection.run(bind("SELECT current_schema()")))[0][0]
+    first = (connection.run("SELECT current_schema()"))[0][0]
     if first is None:
         raise ConfigurationError(
             "no schema of the role's search_path exists: give one by the key 'schema'"
@@ -75,15 +71,20 @@ def pending_migrations(
     """Return the migrations that the schema lacks; nothing is changed.
 
     Raises:
-        ConfigurationError: the schema is newer than this library, the database can't hold all
-            characters, or the role may not read the schema's version.
+        ConfigurationError: the schema is newer than this library, or the database can't hold all
+            characters.
     """
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise ConfigurationError(f"the database's encoding is {encoding}; jazzmine needs UTF8")
-    state = _state(connection, schema, component)
-    version, _ = _version(connection, schema, state, component)
-    return [step for step in migrations(component.folder) if step.version > version]
+    version, _ = _version(connection, schema, component)
+    known = migrations(component.folder)
+    if version > known[-1].version:
+        raise ConfigurationError(
+            f"schema {schema!r} of the database has version {version}, and this jazzmine knows"
+            f" none beyond {known[-1].version}: upgrade jazzmine"
+        )
+    return [step for step in known if step.version > version]
 
 
 def bring_up_to_date(
@@ -98,82 +99,126 @@ def bring_up_to_date(
         ConfigurationError: the schema is not one that this library can use, or not by this role.
         StoreUnavailableError: the configuration's `migration_timeout` has passed.
     """
-    schema, timeout = config.schema or "", config.migration_timeout
-    missing = bool(pending_migrations(connection, schema, component))
-    if missing:
-        # The server ends it in time, if it can be reached.
-        connection.deadline = Deadline(timeout + config.timeout)
-        _run_alone(connection, schema, timeout, lambda: _apply(connection, schema, component))
-    return missing
+    schema = config.schema or ""
+    if not pending_migrations(connection, schema, component):
+        return False
+
+    def apply() -> None:
+        steps = pending_migrations(connection, schema, component)
+        connection.run(SHORT_LOCKS)
+        has_schema, has_versions = _state(connection, schema, component)
+        if not has_schema:
+            _run(connection, schema, component, MAKE_SCHEMA)
+        if not has_versions:
+            _run(connection, schema, component, MAKE_VERSIONS)
+        for step in steps:
+            _run(connection, schema, component, step.sql)
+            applied = {"version": step.version, "name": step.name}
+            _run(connection, schema, component, NOTE_VERSION, applied)
+        for functions in function_files(component):
+            _run(connection, schema, component, functions)
+        language = search_language(connection, schema, component)
+        if language is not None:
+            _run(connection, schema, component, make_triggers(language))
+
+    _run_alone(connection, config, apply)
+    return True
 
 
 def change_search(
-    connection: Connection, config: PostgresConfig, component: Component, language: str | None
+    connection: Connection, config: PostgresConfig, language: str | None
 ) -> None:
     """Add the search index, make it anew and empty for another language, or remove it.
 
     Args:
         connection: a connection without an open transaction.
         config: that of the store.
-        component: the tables of a message store.
         language: that of the stems, empty for none; None removes the index.
 
     Raises:
         ConfigurationError: the role may not change the schema.
         StoreUnavailableError: the configuration's `migration_timeout` has passed.
     """
-    schema = config.schema or ""
+    schema, component = config.schema or "", MESSAGE_TABLES
 
     def change() -> None:
         stored = search_language(connection, schema, component)
         if stored == language:
             return
-        connection.run(bind(SHORT_LOCKS))
+        connection.run(SHORT_LOCKS)
         if language is None:
-            connection.run(bind(REMOVE_TRIGGERS + REMOVE_TABLE, schema), prepare=False)
-            connection.run(bind(REMOVE_NOTE, schema, component.versions))
+            _run(connection, schema, component, REMOVE_TRIGGERS + REMOVE_TABLE)
+            _run(connection, schema, component, REMOVE_NOTE)
             return
         table = MAKE_TABLE if stored is None else EMPTY_TABLE
-        connection.run(bind(table, schema), prepare=False)
-        noted = {"language": language}
-        connection.run(bind(NOTE_SEARCH, schema, component.versions), noted)
-        connection.run(bind(make_triggers(language), schema), prepare=False)
+        _run(connection, schema, component, table + make_triggers(language))
+        _run(connection, schema, component, NOTE_SEARCH, {"language": language})
 
-    connection.deadline = Deadline(config.migration_timeout + config.timeout)
-    _run_alone(connection, schema, config.migration_timeout, change)
+    _run_alone(connection, config, change)
 
 
-def _run_alone(
-    connection: Connection, schema: str, timeout: float, change: Work[None]
-) -> None:
+def search_language(connection: Connection, schema: str, component: Component) -> str | None:
+    """Return the language of the search index, empty without stems; None if there is none."""
+    _, note = _version(connection, schema, component)
+    search = read_state(note)
+    return None if search is None else search.language
+
+
+def _version(
+    connection: Connection, schema: str, component: Component
+) -> tuple[int, str | None]:
+    """Return the number of the last migration, and the note of the search index."""
+    _, has_versions = _state(connection, schema, component)
+    if not has_versions:
+        return 0, None
+    version, note = (_run(connection, schema, component, READ_VERSION))[0]
+    return version, note
+
+
+def _state(connection: Connection, schema: str, component: Component) -> tuple[bool, bool]:
+    """Return whether the schema exists, and its table of versions."""
+    values = {"schema": schema, "versions": component.versions}
+    state: tuple[bool, bool] = (connection.run(STATE, values))[0]
+    return state
+
+
+def _run(
+    connection: Connection,
+    schema: str,
+    component: Component,
+    statements: str,
+    values: dict[str, object] | None = None,
+) -> list[Any]:
+    return connection.run(statements, values, schema, component.versions, prepare=False)
+
+
+def _run_alone(connection: Connection, config: PostgresConfig, change: Work[None]) -> None:
     """Change the schema in one transaction.
 
     If several processes do so at the same time, they wait for the first.
 
     Args:
         connection: a connection without an open transaction.
-        schema: the name of the schema.
-        timeout: how long this may take, including waiting for locks, in s.
+        config: that of the store.
         change: makes the changes; it may be called again after it had to wait for a lock.
 
     Raises:
         ConfigurationError: the schema holds objects of another application with names that
             jazzmine uses, or the role may not change it.
-        StoreUnavailableError: `timeout` has passed.
+        StoreUnavailableError: `migration_timeout` has passed.
     """
-    deadline = Deadline(timeout)
+    schema, deadline = config.schema or "", Deadline(config.migration_timeout)
+    # The server ends it in time, if it can be reached.
+    connection.deadline = Deadline(config.migration_timeout + config.timeout)
     pauses = backoff(0.05, 2.0)
-    connection.add_notice_handler(_log_warning)
     is_waiting = False
     try:
         while True:
             with suppress(errors.LockNotAvailable):
                 with connection.transaction():
-                    connection.run(
-                        bind(LONG_TRANSACTION), {"ms": str(in_ms(deadline.remaining()))}
-                    )
-                    rows = connection.run(bind(TRY_LOCK), {"schema": schema})
-                    if rows[0][0]:
+                    ms = str(min(milliseconds(deadline.remaining()), 2**31 - 1))
+                    connection.run(LONG_TRANSACTION, {"ms": ms})
+                    if (connection.run(TRY_LOCK, {"schema": schema}))[0][0]:
                         change()
                         return
             if not is_waiting:
@@ -186,10 +231,10 @@ def _run_alone(
                 is_waiting = True
             pause = next(pauses)
             if pause > deadline.remaining():
-                raise _late(schema, timeout)
+                raise _late(config)
             sleep(pause)
     except errors.QueryCanceled as error:
-        raise _late(schema, timeout) from error
+        raise _late(config) from error
     except errors.InsufficientPrivilege as error:
         raise ConfigurationError(
             f"the tables and functions in schema {schema!r} can't be brought up to date:"
@@ -201,94 +246,11 @@ def _run_alone(
             f" needs: {error.diag.message_primary}; nothing was changed. Give jazzmine a schema of"
             " its own, by the key 'schema'; `jazzmine adopt` copies what version 0.1 has stored"
         ) from error
-    finally:
-        connection.remove_notice_handler(_log_warning)  # the pool may be the application's
 
 
-def _late(schema: str, timeout: float) -> StoreUnavailableError:
+def _late(config: PostgresConfig) -> StoreUnavailableError:
     return StoreUnavailableError(
-        f"the tables in schema {schema!r} were not brought up to date within the"
-        f" migration_timeout of {timeout:g} s; perhaps another session holds a lock on them"
+        f"the tables in schema {config.schema!r} were not brought up to date within the"
+        f" migration_timeout of {config.migration_timeout:g} s; perhaps another session holds a"
+        " lock on them"
     )
-
-
-def _log_warning(diagnostic: Diagnostic) -> None:
-    """Log a warning of a migration, which names the data that it had to change."""
-    if diagnostic.severity_nonlocalized == "WARNING":
-        logger.warning("%s", diagnostic.message_primary)
-
-
-def search_language(connection: Connection, schema: str, component: Component) -> str | None:
-    """Return the language of the search index, empty without stems; None if there is none."""
-    if not component.has_messages:
-        return None
-    state = _state(connection, schema, component)
-    _, search = _version(connection, schema, state, component)
-    return None if search is None else search.language
-
-
-def _apply(connection: Connection, schema: str, component: Component) -> None:
-    state = _state(connection, schema, component)
-    version, _ = _version(connection, schema, state, component)
-    _check_creation(schema, state)
-    steps = [step for step in migrations(component.folder) if step.version > version]
-    connection.run(bind(SHORT_LOCKS))
-    if not state.exists:
-        connection.run(bind(MAKE_SCHEMA, schema))
-    if not state.has_versions:
-        connection.run(bind(MAKE_VERSIONS, schema, component.versions))
-    for step in steps:
-        connection.run(bind(step.sql, schema), prepare=False)
-        applied = {"version": step.version, "name": step.name}
-        connection.run(bind(NOTE_VERSION, schema, component.versions), applied)
-    for functions in function_files(component):
-        connection.run(bind(functions, schema), prepare=False)
-    language = search_language(connection, schema, component)
-    if language is not None:
-        connection.run(bind(make_triggers(language), schema), prepare=False)
-
-
-def _state(connection: Connection, schema: str, component: Component) -> State:
-    parameters = {"schema": schema, "versions": component.versions}
-    state = State(*(connection.run(bind(STATE), parameters))[0])
-    if state.exists and not state.may_use:
-        raise ConfigurationError(
-            f"the role may not use schema {schema!r}:"
-            f" GRANT USAGE ON SCHEMA {quoted(schema)} TO {state.role}"
-        )
-    return state
-
-
-def _version(
-    connection: Connection, schema: str, state: State, component: Component
-) -> tuple[int, SearchState | None]:
-    """Return the number of the last migration, and the state of the search index."""
-    if not state.has_versions:
-        return 0, None
-    if not state.may_read_versions:
-        raise ConfigurationError(
-            f"the role may not read the version of schema {schema!r}:"
-            f" GRANT SELECT ON {quoted(schema)}.{component.versions} TO {state.role}"
-        )
-    rows = connection.run(bind(READ_VERSION, schema, component.versions))
-    version = int(rows[0][0])
-    known = migrations(component.folder)[-1].version
-    if version > known:
-        raise ConfigurationError(
-            f"schema {schema!r} of the database has version {version}, and this jazzmine knows"
-            f" none beyond {known}: upgrade jazzmine"
-        )
-    return version, read_state(rows[0][1])
-
-
-def _check_creation(schema: str, state: State) -> None:
-    if not state.exists and not state.may_create_schemas:
-        raise ConfigurationError(
-            f"there is no schema {schema!r}, and the role may not make one:"
-            f" GRANT CREATE ON DATABASE {state.database} TO {state.role}"
-        )
-    if state.exists and not state.may_create:
-        raise ConfigurationError(
-            f"the tables in schema {schema!r} have to be made or changed, and the role may not:"
-            f" GRANT CREATE ON SCHEMA {quoted(schema)} TO {state.role}"
-        )

@@ -1,19 +1,34 @@
-"""Refuse a wrong key under a known id."""
+"""The keys that stored values were encrypted with, and the refusal of a wrong one."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from jazzmine.encryption.keyring import Keyring
 from jazzmine.errors import ConfigurationError, DecryptionError
 
-__all__ = ["SAMPLED", "require_right_keys"]
+__all__ = ["SAMPLED", "KeysFound", "require_right_keys"]
 
-#: The number of records of a kind that are decrypted.
+#: The number of records of a kind that are decrypted when a store is opened.
 SAMPLED = 20
+
+
+class KeysFound(NamedTuple):
+    """The keys of some values when they were read.
+
+    Attributes:
+        kind: the kind of the values, such as "messages".
+        counts: the number of values by the id of their key; None counts plain values.
+        refused: a text for each value that was not encrypted anew, or does not open.
+    """
+
+    kind: str
+    counts: Counter[str | None]
+    refused: list[str]
 
 
 def require_right_keys(
@@ -22,16 +37,9 @@ def require_right_keys(
     key_id: Callable[[Any], str | None],
     read: Callable[[Any], object],
 ) -> None:
-    """Raise unless each key opens at least one of the rows under its id.
+    """Raise `ConfigurationError` if a key opens none of the rows under its id.
 
-    Args:
-        keyring: the keys.
-        rows: some rows of the store.
-        key_id: returns the id of the key of a row; None if it is plain.
-        read: decrypts a row.
-
-    Raises:
-        ConfigurationError: a key opens none of them.
+    `key_id` returns the id of the key of a row, None if it is plain; `read` decrypts the row.
     """
     right: set[str] = set()
     wrong: set[str] = set()

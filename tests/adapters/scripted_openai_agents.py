@@ -1,24 +1,11 @@
-"""An agent of the OpenAI Agents SDK with a scripted model, and a program of one process with it.
-
-Run as `python -m tests.adapters.openai_agents_program CONFIG COMMAND`, with the configuration of a
-message store as JSON, and one of these commands:
-
-- `turn INPUT`: one turn of the agent, with a tool call; prints what the model was sent, as JSON.
-- `killed INPUT`: the same, recorded, and killed in the middle of the tool.
-- `add NAME COUNT`: adds two items at a time.
-- `pop COUNT`: pops items until there is none; prints the `content` of each.
-"""
+"""An agent of the OpenAI Agents SDK with a scripted model, and its sessions and items."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import sys
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from agents import Agent, Runner, Tool, Usage, function_tool, set_tracing_disabled
+from agents import Agent, Tool, Usage, function_tool, set_tracing_disabled
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from openai.types.responses import (
@@ -35,7 +22,8 @@ from openai.types.responses.response_usage import (
 )
 
 from jazzmine.adapters.openai_agents import JazzmineSession
-from jazzmine.sync import MessageStore
+from jazzmine.core import MessageStore
+from jazzmine.sync import MessageStore as SyncMessageStore
 
 set_tracing_disabled(True)
 
@@ -119,35 +107,18 @@ def asking(tool: str, arguments: str = "{}", **more: Any) -> Agent[Any]:
     return Agent(name="asking", model=ScriptedModel(tool, arguments), **more)
 
 
-def main() -> None:
-    config, command, *arguments = sys.argv[1:]
-    with MessageStore.initialize(json.loads(config)) as store:
-        session = JazzmineSession(store, "s1", user_id="u1", agent_id="a1")
-        if command == "turn":
-            guide, model = agent()
-            result = Runner.run_sync(guide, arguments[0], session=session)
-            assert result.final_output == "It rains."
-            print(json.dumps(model.inputs[-1]))
-        elif command == "killed":
-            guide, _ = agent(lambda: os._exit(0))
-            with session.recorder() as hooks:
-                Runner.run_sync(guide, arguments[0], session=session, hooks=hooks)
-        elif command == "add":
-            asyncio.run(_add(session, arguments[0], int(arguments[1])))
-        else:
-            asyncio.run(_pop(session))
+CALL = {"type": "function_call", "call_id": "k", "name": "weather", "arguments": '{"city":"X"}'}
+OUTPUT = {"type": "function_call_output", "call_id": "k", "output": "rain"}
 
 
-async def _add(session: JazzmineSession, name: str, count: int) -> None:
-    for number in range(count):
-        pair: Any = [{"role": "user", "content": f"{name} {number} {half}"} for half in (0, 1)]
-        await session.add_items(pair)
+def session_of(store: MessageStore | SyncMessageStore, name: str = "s1", **more: Any) -> Any:
+    """A session; untyped, because tests add items that the SDK's types do not know."""
+    return JazzmineSession(store, name, user_id="u1", agent_id="a1", **more)
 
 
-async def _pop(session: Any) -> None:
-    while (item := await session.pop_item()) is not None:
-        print(item["content"])
+def said(*contents: str) -> list[dict[str, object]]:
+    return [{"role": "user", "content": content} for content in contents]
 
 
-if __name__ == "__main__":
-    main()
+def contents(items: list[dict[str, Any]]) -> list[Any]:
+    return [item["content"] for item in items]

@@ -1,27 +1,16 @@
-"""An agent of Strands Agents with a scripted model, and a program of one process with it.
-
-Run as `python -m tests.adapters.strands_program CONFIG COMMAND`, with the configuration of a
-message store as JSON, and one of these commands:
-
-- `turn INPUT`: one turn of the agent, with a tool call; prints what the model was sent, as JSON.
-- `killed INPUT`: the same, recorded, and killed in the middle of the tool.
-- `add NAME COUNT`: adds messages through a session manager of its own.
-"""
+"""An agent of Strands Agents with a scripted model, and its states and messages."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from typing import Any
 
 from strands import Agent, tool
 from strands.models.model import Model
 from strands.session.repository_session_manager import RepositorySessionManager
+from strands.types.session import SessionAgent, SessionMessage
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
-from jazzmine.sync import MessageStore
 
 
 class ScriptedModel(Model):
@@ -68,16 +57,6 @@ def weather(city: str) -> str:
     return f"rain in {city}"
 
 
-@tool(name="weather")
-def deadly(city: str) -> str:
-    """Kill the process.
-
-    Args:
-        city: where
-    """
-    os._exit(0)
-
-
 def agent(
     repository: JazzmineSessionRepository, session_id: str = "s1", **more: Any
 ) -> tuple[Agent, ScriptedModel]:
@@ -93,24 +72,13 @@ def agent(
     return made, model
 
 
-def main() -> None:
-    config, command, *arguments = sys.argv[1:]
-    with MessageStore.initialize(json.loads(config)) as store:
-        repository = JazzmineSessionRepository(store, user_id="u1", agent_id="a1")
-        if command == "killed":
-            guide, _ = agent(repository, tools=[deadly], hooks=[repository.recorder("s1")])
-            guide(arguments[0])
-        guide, model = agent(repository)
-        if command == "turn":
-            assert str(guide(arguments[0])).strip() == "It rains."
-            print(json.dumps(model.inputs[-1]))
-        else:
-            manager: Any = guide._session_manager
-            for number in range(int(arguments[1])):
-                for half in (0, 1):
-                    text = f"{arguments[0]} {number} {half}"
-                    manager.append_message({"role": "user", "content": [{"text": text}]}, guide)
+def state(agent_id: str = "guide", **values: Any) -> SessionAgent:
+    return SessionAgent(agent_id=agent_id, state=values, conversation_manager_state={"n": 1})
 
 
-if __name__ == "__main__":
-    main()
+def said(text: str, index: int) -> SessionMessage:
+    return SessionMessage.from_message({"role": "user", "content": [{"text": text}]}, index)
+
+
+def ids(messages: list[SessionMessage]) -> list[int]:
+    return [message.message_id for message in messages]

@@ -1,20 +1,7 @@
-"""An agent of Google's ADK with a scripted model, and a program of one process with it.
-
-Run as `python -m tests.adapters.google_adk_program CONFIG COMMAND`, with the configuration of a
-message store as JSON, and one of these commands:
-
-- `append NAME COUNT`: appends events to the session `s1`, each of which changes its own keys of
-  the session's, the user's and the app's state.
-- `killed TEXT`: a recorded run, killed in the middle of the tool.
-"""
+"""An agent of Google's ADK with a scripted model, and its sessions and events."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import signal
-import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -133,34 +120,3 @@ async def run(made: Runner, text: str | types.Part) -> list[Event]:
     question = types.Content(role="user", parts=[part])
     turn = made.run_async(user_id="u1", session_id="s1", new_message=question)
     return [event async for event in turn]
-
-
-async def _append(service: JazzmineSessionService, name: str, count: str) -> None:
-    session = await service.get_session(**PLACE)
-    assert session is not None
-    for number in range(int(count)):
-        key = f"{name}{number}"
-        await service.append_event(
-            session, changing({key: number, f"user:{key}": number, f"app:{key}": number})
-        )
-
-
-async def _killed(service: JazzmineSessionService, text: str) -> None:
-    def weather(city: str) -> str:
-        """Return the weather of a city."""
-        os.kill(os.getpid(), signal.SIGKILL)
-        return city
-
-    await service.create_session(**PLACE)
-    await run(runner(service, ScriptedModel(), weather), text)
-
-
-async def main() -> None:
-    config, command, *rest = sys.argv[1:]
-    work: Any = {"append": _append, "killed": _killed}[command]
-    async with opened(json.loads(config)) as service:
-        await work(service, *rest)
-
-
-if __name__ == "__main__":
-    asyncio.run(main())
