@@ -30,6 +30,7 @@ NAMES = {
     "AsyncClientSession": "ClientSession",
     "AsyncCollection": "Collection",
     "AsyncConnection": "Connection",
+    "AsyncCursor": "Cursor",
     "AsyncDatabase": "Database",
     "AsyncMongoClient": "MongoClient",
     "_async": "_sync",

@@ -175,3 +175,11 @@ async def test_a_provider_for_audits_stores_and_does_not_load(store: MessageStor
     stored = texts(await audit.get_messages("s1"))
     assert stored == texts(session.state["own"]["messages"])
     assert len(stored) >= 8
+
+
+async def test_a_run_without_a_session_is_not_recorded(
+    provider: JazzmineHistoryProvider, store: MessageStore
+) -> None:
+    guide, _ = agent(middleware=provider.recorder())
+    assert (await guide.run("Rain?")).text == "It rains."
+    assert await store.get_conversations_by_user_id("u1") == []

@@ -126,6 +126,22 @@ def test_pruning_keeps_the_values_of_the_latest_checkpoint(
     assert value_at(JazzmineSaver(memory), at) == [*said, "more"]
 
 
+def test_a_thread_with_delta_channels_is_not_pruned_to_its_latest_checkpoint(
+    memory: SyncLongTermMemoryStore,
+) -> None:
+    saver = JazzmineSaver(memory)
+    first = put(saver, THREAD, ["first"])
+    metadata: Any = {"source": "loop", "step": 2, "counters_since_delta_snapshot": {"c": (1, 1)}}
+    saver.put(first, checkpoint({"c": 2}, {}), metadata, {"c": 2})
+
+    with pytest.raises(NotImplementedError, match="delta channels"):
+        saver.prune(["t1"])
+
+    assert value_at(saver, first) == ["first"]
+    saver.prune(["t1"], strategy="delete")
+    assert memory.list_items() == []
+
+
 def test_an_encrypting_serializer_leaves_no_text(memory: SyncLongTermMemoryStore) -> None:
     class Reversed:
         def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:

@@ -11,18 +11,15 @@ import pytest
 from langgraph.checkpoint.base import CheckpointTuple
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-from psycopg.rows import dict_row
 
 from jazzmine.adapters.langgraph import JazzmineSaver
 from jazzmine.sync import LongTermMemoryStore
 from tests.adapters.langgraph_graph import SETTINGS, graph
 from tests.adapters.processes import ROOT
 from tests.examples.test_documentation import blocks_of
-from tests.servers import postgres
 
 # LangGraph's savers for databases need packages of their own.
 sqlite_saver = pytest.importorskip("langgraph.checkpoint.sqlite")
-postgres_saver = pytest.importorskip("langgraph.checkpoint.postgres")
 
 
 @contextmanager
@@ -36,22 +33,8 @@ def in_sqlite(folder: Path) -> Iterator[Any]:
         yield saver
 
 
-@contextmanager
-def in_postgres(_: Path) -> Iterator[Any]:
-    with postgres.new_schema() as schema:
-        address = postgres.changed(
-            postgres.dsn(), options=f"-c search_path={schema}", client_encoding="UTF8"
-        )
-        with postgres.connect(address, row_factory=dict_row) as connection:
-            connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
-            saver = postgres_saver.PostgresSaver(connection)
-            saver.setup()
-            yield saver
-
-
 OLD: dict[str, Callable[[Path], AbstractContextManager[Any]]] = {
     "sqlite": in_sqlite,
-    "postgres": in_postgres,
     "memory": in_memory,
 }
 

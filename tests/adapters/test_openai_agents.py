@@ -7,9 +7,10 @@ import contextlib
 from typing import Any
 
 import pytest
-from agents.memory import Session
+from agents.memory import Session, SessionSettings
 
 from jazzmine import Conversation, IntegrityError, Message, MessageRole
+from jazzmine.adapters.openai_agents import JazzmineSession
 from jazzmine.core import MessageStore
 from tests.adapters.scripted_openai_agents import CALL, OUTPUT, contents, said, session_of
 
@@ -240,3 +241,22 @@ async def test_a_cancelled_add_ends_first(session: Any, store: MessageStore) -> 
             await task
 
         assert contents(await session.get_items()) == [str(one) for one in range(number + 1)]
+
+
+@pytest.mark.parametrize("given", [{"limit": 2}, SessionSettings(limit=2)])
+async def test_settings_limit_what_is_read(store: MessageStore, given: Any) -> None:
+    session = session_of(store, session_settings=given)
+    await session.add_items(said("1", "2", "3"))
+
+    assert session.session_settings == SessionSettings(limit=2)
+    assert contents(await session.get_items()) == ["2", "3"]
+    assert contents(await session.get_items(limit=1)) == ["3"]
+    assert contents(await session.get_items(limit=9)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", ["session_id", "user_id", "agent_id"])
+@pytest.mark.parametrize("missing", [None, ""])
+def test_a_missing_id_is_a_value_error(store: MessageStore, name: str, missing: Any) -> None:
+    ids: Any = {"session_id": "s1", "user_id": "u1", "agent_id": "a1", name: missing}
+    with pytest.raises(ValueError, match=f"{name} is missing"):
+        JazzmineSession(store, **ids)

@@ -6,13 +6,22 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from pydantic_ai import DeferredToolRequests
+from pydantic_ai import BinaryContent, DeferredToolRequests
+from pydantic_ai.conversation import Conversation
 from pydantic_ai.conversation_store import (
     ConversationConflict,
     ConversationRecord,
 )
 from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
     ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
 )
 from pydantic_ai.usage import RunUsage
 
@@ -143,3 +152,45 @@ async def test_a_conversation_without_a_user_is_a_value_error(store: MessageStor
         JazzmineConversationStore(store, agent_id="")
     with pytest.raises(ValueError, match="conversation_id is missing"):
         await JazzmineConversationStore(store, agent_id="a1").load("")
+
+
+async def test_a_person_can_read_the_conversation(
+    conversations: JazzmineConversationStore, store: MessageStore
+) -> None:
+    picture = BinaryContent(b"\x00\xff", media_type="application/pdf")
+    messages: list[ModelMessage] = [
+        ModelRequest(parts=[SystemPromptPart("Be kind.")]),
+        ModelRequest(parts=[SystemPromptPart("Short."), UserPromptPart(["Look:", picture])]),
+        ModelResponse(
+            parts=[TextPart("Wait."), ToolCallPart("weather", {"city": "X"}, tool_call_id="k")]
+        ),
+        ModelRequest(parts=[ToolReturnPart("weather", {"sky": "rain"}, tool_call_id="k")]),
+        ModelRequest(parts=[ToolReturnPart("weather", "Again.", tool_call_id="k")]),
+        ModelResponse(parts=[ThinkingPart("Hm."), TextPart("Rain.")]),
+    ]
+    conversation = Conversation(conversation_id="c1", messages=messages)
+    await conversations.save(conversation)
+
+    shown = await store.get_immediate_context("c1", 10)
+
+    assert [one.role.value for one in shown] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
+    assert [one.original_content.splitlines()[0] for one in shown] == [
+        "Be kind.",
+        "Look:",
+        "Wait.",
+        '{"sky":"rain"}',
+        "Again.",
+        "Hm.",
+    ]
+    assert shown[2].original_content == 'Wait.\nweather({"city":"X"})'
+    assert shown[2].invoked_tools == ["weather"]
+    again = await conversations.load("c1")
+    assert again is not None
+    assert again.messages == messages

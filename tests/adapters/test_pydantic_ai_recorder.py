@@ -31,24 +31,6 @@ async def turn(
     await conversations.save(await guide.run(question, conversation=conversation), **save)
 
 
-async def test_a_run_leaves_a_trace_beside_its_messages(
-    conversations: JazzmineConversationStore, store: MessageStore
-) -> None:
-    guide = recorded(conversations)
-    await turn(conversations, guide)
-
-    trace = await only_trace(store, "c1")
-    check_recorded_turn(trace)
-    (*_, answer) = await store.get_messages_by_conversation_id("c1")
-    assert trace.message_id == answer.id
-    conversation = await store.get_conversation_by_id("c1")
-    assert conversation is not None
-    assert conversation.title == "Rain?"
-    await turn(conversations, guide, "And now?")
-    traces = await store.get_turn_traces_by_conversation_id("c1")
-    assert [trace.turn_number for trace in traces] == [1, 2]
-
-
 async def test_runs_that_are_saved_at_once_have_a_trace_each(
     conversations: JazzmineConversationStore, store: MessageStore
 ) -> None:

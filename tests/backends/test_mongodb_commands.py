@@ -93,7 +93,7 @@ LOG_CALLS: dict[str, tuple[Callable[[MessageStore], object], list[str]]] = {
     ),
     "fork_conversation": (
         lambda store: store.fork_conversation("c1", conversation("c2")),
-        ["find", "find", "insert", "find", "insert", "find", "insert", "commitTransaction"],
+        ["find", "find", "find", *["insert", "insert", "find", "insert", "commitTransaction"]],
     ),
 }
 

@@ -76,6 +76,18 @@ def test_a_value_that_python_cannot_hold_makes_no_document_unreadable() -> None:
     assert found == {**fields, "text": "--\ufffd\ufffd\ufffd---"}
 
 
+def test_a_trace_of_another_shape_hides_no_other_from_filters_and_sums(
+    store: MessageStore, config: Config
+) -> None:
+    store.store_turn(messages=[message()], trace=trace(tool_traces=[tool_trace(sandbox="s")]))
+    wrong = {"tool_traces": 5, "llm_calls": None, "errors": "?"}
+    database = mongodb.client(config["uri"])[config["db"]]
+    database["turn_traces"].insert_one(trace("m2").model_dump(mode="json") | wrong)
+
+    assert len(store.find_turn_traces(TraceFilter(tool={"sandbox": "s"}))) == 1
+    assert [one.turns for one in store.summarize_usage(TraceFilter(), by="agent")] == [1]
+
+
 def test_another_trace_of_a_message_replaces_the_one_before(store: MessageStore) -> None:
     store.store_turn(messages=[message()], trace=trace("m1", id="t1"))
     store.store_turn_trace(trace("m1", id="t2"))

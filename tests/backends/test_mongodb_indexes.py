@@ -106,11 +106,19 @@ def test_documents_of_another_application_are_refused_and_not_changed(config: Co
     assert list(database(config)[MESSAGES].index_information()) == ["_id_"]
 
 
-def test_a_database_of_a_newer_version_is_refused(config: Config) -> None:
-    MessageStore.initialize(config).close()
-    newer = {"$set": {"format": FORMAT + 1}}
-    database(config)["jazzmine_fields"].update_one({}, newer)
+def test_a_database_of_an_older_version_is_taken_over_and_of_a_newer_one_refused(
+    config: Config,
+) -> None:
+    notes = database(config)["jazzmine_fields"]
+    with MessageStore.initialize(config) as store:
+        store.store_conversation(conversation())
+    notes.update_one({}, {"$unset": {"format": ""}})
 
+    MessageStore.initialize(config).close()
+
+    [note] = notes.find()
+    assert note["format"] == FORMAT
+    notes.update_one({}, {"$set": {"format": FORMAT + 1}})
     with pytest.raises(ConfigurationError, match="newer version"):
         MessageStore.initialize(config)
 

@@ -27,12 +27,13 @@ def own_schema() -> Iterator[str]:
 
 
 ADD_COLUMNS = """
+ALTER TABLE $schema.conversations ADD COLUMN tenant text NOT NULL DEFAULT 'acme';
 ALTER TABLE $schema.messages ADD COLUMN language text NOT NULL DEFAULT 'en';
 ALTER TABLE $schema.turn_traces ADD COLUMN language text NOT NULL DEFAULT 'en'
 """
 
 
-async def test_the_log_goes_on_when_a_newer_version_adds_columns(
+async def test_the_log_goes_on_when_the_application_adds_columns(
     own_schema: str, admin: psycopg.Connection[Any]
 ) -> None:
     """The session has run the functions before."""
@@ -49,6 +50,8 @@ async def test_the_log_goes_on_when_a_newer_version_adds_columns(
             await store.fork_conversation("c1", conversation(f"copy {n}"), until="m1")
             assert await store.pop_message("c1") == last
             assert await store.rewind_conversation("c1", after=None) == 1
+        tenants = bound("SELECT tenant FROM $schema.conversations", own_schema)
+        assert set(admin.execute(tenants)) == {("acme",)}
         [copied] = await store.get_messages_by_conversation_id("copy 1")
         assert await store.get_turn_trace_by_message_id(copied.id) is not None
 

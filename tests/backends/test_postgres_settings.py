@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from jazzmine.backends.postgres.schema import MESSAGE_TABLES
 from jazzmine.cli.doctor_postgres import check_postgres
 from jazzmine.config import PostgresConfig
 from jazzmine.sync import MessageStore
@@ -63,5 +64,5 @@ def test_the_doctor_finds_an_isolation_of_a_role_that_a_pooler_shares_sessions_o
     with pgbouncer.in_front_of(as_role(role, schema)["dsn"]) as dsn:
         given = PostgresConfig(dsn=str(dsn), schema=schema, prepare=False)
         MessageStore.initialize(config(schema, dsn=dsn, prepare=False)).close()
-        cures = [one.cure for one in check_postgres(given)]
+        cures = [one.cure for one in check_postgres(given, MESSAGE_TABLES)]
         assert f"ALTER ROLE {role} SET default_transaction_isolation = 'read committed';" in cures

@@ -80,7 +80,8 @@ def test_what_a_store_writes_that_was_open_before_is_found(path: Path) -> None:
         while late.backend.fill_search(10) != (0, 0):
             pass
 
-        early.store_message(message("m2", original_content="tea"))
+        for text in ("milk", "salt", "tea"):
+            early.store_message(message("m2", original_content=text))
         assert ids(late, "tea") == ["m2", "m1"]
         early.delete_message("m1")
         assert ids(late, "tea") == ["m2"]

@@ -162,6 +162,18 @@ def test_messages_without_a_place_are_refused(url: str, filled: str) -> None:
     assert "it has conversations: name the store for them in --store" in ran.errors
 
 
+@pytest.mark.parametrize(
+    "command", [["copy", "{url}", "memory:"], ["migrate", "--store", "memory:"]]
+)
+def test_nothing_is_moved_into_a_store_that_ends_with_the_process(
+    url: str, command: list[str]
+) -> None:
+    ran = run(*(each.format(url=url) for each in command))
+
+    assert ran.status == 1
+    assert "lost at its end" in ran.errors
+
+
 def test_missing_items_are_noticed(filled: str, tmp_path: Path) -> None:
     lines = run("export", "--items", filled).output.splitlines(keepends=True)
 
@@ -219,7 +231,7 @@ def test_items_are_listed_searched_and_erased_where_only_they_are_named(tmp_path
     with LongTermMemoryStore.initialize(url) as items:
         items.put(item("tea", value={"text": "likes green tea"}, user_id="ada"))
         items.put(item("cat", value={"text": "has a cat"}, user_id="bob"))
-    env = {"JAZZMINE_LONG_TERM_MEMORY": url}
+    env = {"JAZZMINE_LONG_TERM_MEMORY": f'"{url}"', "JAZZMINE_MESSAGE_STORE": " "}
 
     def keys(*arguments: str) -> list[str]:
         found = objects(run("items", "--json", *arguments, env=env).output)

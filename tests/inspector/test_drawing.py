@@ -86,6 +86,7 @@ def test_a_timeline_is_in_the_order_of_time_and_within_its_turn() -> None:
         ("when", 2**62, f"{2**62} ms"),
         ("day_of", NOW - 11 * 86_400_000, "Friday, 3 November 2023"),
         ("visible", "a\x00\u202eb\n👩\u200d💻", "a\\x00\\u202eb\n👩\u200d💻"),
+        ("visible", "a\r\nb\rc", "a\nb\\x0dc"),
         ("visible", "❤️\u200d🔥 می\u200cخواهم", "❤️\u200d🔥 می\u200cخواهم"),
         ("visible", "a\u200db é\u200c\u200cé \u200dé", "a\\u200db é\\u200c\\u200cé \\u200dé"),
         ("pretty", {"é": [1]}, '{\n  "é": [\n    1\n  ]\n}'),

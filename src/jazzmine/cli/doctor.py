@@ -149,10 +149,16 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
         from jazzmine.cli.doctor_redis import check_redis
 
         yield from check_redis(config)
-    if named.kind is MESSAGES and isinstance(config, PostgresConfig):
+    if isinstance(config, PostgresConfig):
+        from jazzmine.backends.postgres import schema
         from jazzmine.cli.doctor_postgres import check_postgres
 
-        yield from check_postgres(config)
+        components = {
+            MESSAGES: schema.MESSAGE_TABLES,
+            MEMORY: schema.MEMORY_TABLES,
+            ITEMS: schema.ITEM_TABLES,
+        }
+        yield from check_postgres(config, components[named.kind])
         return
     if named.kind is MESSAGES and isinstance(config, MongoDBConfig):
         from jazzmine.cli.doctor_mongodb import check_mongodb
@@ -165,10 +171,6 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
     path = getattr(config, "path", None)
     if path is not None and os.path.exists(path):
         yield from _check_file(config, os.path.realpath(path))
-    if not pending and named.kind is ITEMS and isinstance(config, PostgresConfig):
-        from jazzmine.cli.doctor_postgres import check_item_sequences
-
-        yield from check_item_sequences(config)
 
 
 def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:

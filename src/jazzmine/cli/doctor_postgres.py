@@ -19,19 +19,20 @@ from jazzmine.backends.clock import compared
 from jazzmine.backends.postgres import doctor
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import translated, unavailable
-from jazzmine.backends.postgres.schema import MESSAGE_TABLES
+from jazzmine.backends.postgres.schema import Component
 from jazzmine.config import PostgresConfig
 from jazzmine.errors import ConfigurationError
 from jazzmine.findings import Finding, failed, fine
 
 
-def check_postgres(config: PostgresConfig) -> Iterator[Finding]:
-    """Yield what is found."""
+def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Finding]:
+    """Yield what is found about the server, and the tables of one kind of store."""
     with _connected(config) as connection:
         schema, info = config.schema or first_schema(connection), connection.info
+        named = {"schema": schema, "versions": component.versions}
 
         def rows(sql: str, **values: object) -> list[Any]:
-            return connection.run(sql, {"schema": schema, **values}, schema, prepare=False)
+            return connection.run(sql, {**named, **values}, schema, prepare=False)
 
         name = info.parameter_status("server_version") or str(info.server_version)
         yield doctor.check_version(info.server_version, name)
@@ -43,27 +44,26 @@ def check_postgres(config: PostgresConfig) -> Iterator[Finding]:
             yield _missing_rights(schema, missing)
             return
         try:
-            pending = pending_migrations(connection, schema, MESSAGE_TABLES)
+            pending = pending_migrations(connection, schema, component)
             if pending:
                 steps = ", ".join(f"{step.version:04} {step.name}" for step in pending)
-                yield failed(f"schema {schema!r} lacks the migrations {steps}", "jazzmine migrate")
+                yield failed(f"to do: apply {steps} to schema {schema!r}", "jazzmine migrate")
                 return
-            language = search_language(connection, schema, MESSAGE_TABLES)
+            language = search_language(connection, schema, component)
         except ConfigurationError as error:
             yield failed(str(error), "see the message")
             return
         yield fine(f"schema {schema!r} is up to date")
-        yield from doctor.check_functions(schema, rows(doctor.FUNCTIONS))
-        tables = ["conversations", "messages", "turn_traces"]
-        if language is not None:
-            tables.append("message_words")
+        yield from doctor.check_functions(schema, component, rows(doctor.FUNCTIONS))
+        tables = [*component.tables, *(["message_words"] if language is not None else [])]
         if gone := rows(doctor.MISSING_TABLES, tables=tables):
             yield failed(
-                f"schema {schema!r} is up to date by its table {MESSAGE_TABLES.versions}, but lacks"
+                f"schema {schema!r} is up to date by its table {component.versions}, but lacks"
                 f" tables: {', '.join(name for (name,) in gone)}",
                 "restore them from a backup",
             )
-        elif missing := rows(doctor.MISSING_RIGHTS, tables=tables):
+            return
+        if missing := rows(doctor.MISSING_RIGHTS, tables=tables):
             yield _missing_rights(schema, missing)
         else:
             yield fine("the role has all rights")
@@ -74,15 +74,9 @@ def check_postgres(config: PostgresConfig) -> Iterator[Finding]:
                 " it",
                 f"ALTER ROLE {role} SET default_transaction_isolation = 'read committed';",
             )
-        yield from _check_sequences(connection, schema, doctor.LAGGING_MESSAGES)
-        yield from doctor.check_indexes(schema, rows(doctor.INDEXES))
-
-
-def check_item_sequences(config: PostgresConfig) -> Iterator[Finding]:
-    """Yield whether the revisions of a long-term memory would be given again."""
-    with _connected(config) as connection:
-        schema = config.schema or first_schema(connection)
-        yield from _check_sequences(connection, schema, doctor.LAGGING_ITEMS)
+        if not missing and component in doctor.LAGGING:
+            yield from _check_sequences(rows(doctor.LAGGING[component]))
+        yield from doctor.check_indexes(schema, component, rows(doctor.INDEXES))
 
 
 @contextmanager
@@ -106,13 +100,9 @@ def _missing_rights(schema: str, missing: list[Any]) -> Finding:
     )
 
 
-def _check_sequences(connection: Connection, schema: str, lagging: str) -> Iterator[Finding]:
+def _check_sequences(lagging: list[Any]) -> Iterator[Finding]:
     """Yield the tables whose rows have numbers that their sequence would give again."""
-    try:
-        tables = connection.run(lagging, None, schema, prepare=False)
-    except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege):
-        return  # which was found before
-    for table, may_read, statement in tables:
+    for table, may_read, statement in lagging:
         if may_read:
             yield failed(f"the sequence of the table {table} is behind its rows", f"{statement};")
         else:

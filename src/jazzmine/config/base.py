@@ -130,11 +130,14 @@ def refuse_options(kind: type[BackendConfig], query: str) -> None:
 
 
 def trimmed(text: str) -> str:
-    """Return an address or a name without the white space around it, or a byte order mark.
+    """Return an address or a name without white space, a byte order mark or quotes around it.
 
-    A line of a file or of a command's output may have them, and they would name another store.
+    A line of a file or of a command's output may have them (`docker --env-file` keeps quotes), and
+    they would name another store.
     """
-    return text.strip(_AROUND)
+    text = text.strip(_AROUND)
+    is_quoted = len(text) > 1 and text[0] in "\"'" and text[0] == text[-1]
+    return text[1:-1] if is_quoted else text
 
 
 def require_text(key: str, value: object) -> None:

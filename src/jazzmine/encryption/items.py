@@ -13,6 +13,7 @@ from jazzmine.errors import DecryptionError
 from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.item_rows import ItemChange, ItemRow, ItemVersion, path_text
+from jazzmine.records.rows import body_of
 
 if TYPE_CHECKING:
     from jazzmine.config import BackendConfig
@@ -64,7 +65,7 @@ class ItemCodec:
 
     def key_id(self, row: ItemRow) -> str | None:
         """Return the id of the key of the value of a row; None if it is plain."""
-        text = encrypted_text(_parsed(row[1]))
+        text = encrypted_text(body_of(row))
         return None if text is None else text.partition(":")[0]
 
     def vector_key_id(self, row: ItemRow) -> str | None:
@@ -74,9 +75,8 @@ class ItemCodec:
 
     def rekeyed(self, row: ItemRow) -> ItemVersion:
         """Return value and data of a row, encrypted with the first key; raise as `decrypted`."""
-        _, value, data, *_ = self._opened(row, has_data=True)
-        path = path_text(row)
-        encrypted, encrypted_data = self._encrypted_value(path, _parsed(value), data)
+        opened, path = self._opened(row, has_data=True), path_text(row)
+        encrypted, encrypted_data = self._encrypted_value(path, value_of(opened), opened[2])
         return ItemVersion(path, row[8], {"value": encrypted, "data": encrypted_data})
 
     def rekeyed_vector(self, row: ItemRow) -> ItemVersion:
@@ -96,8 +96,8 @@ class ItemCodec:
         return {ENCRYPTED_KEY: text}, data
 
     def _opened(self, row: ItemRow, *, has_data: bool) -> ItemRow:
-        _, stored, data, *rest = row
-        path, value = path_text(row), _parsed(stored)
+        _, _, data, *rest = row
+        path, value = path_text(row), body_of(row)
         name, encrypted = _name(path), encrypted_text(value)
         if encrypted is None:
             require_accepted(self._accepts_plain, name)
@@ -158,14 +158,5 @@ def _context(path: str, field: str) -> bytes:
 
 def value_of(row: ItemRow) -> dict[str, Any]:
     """Return the value of an opened row; {} if it is no object."""
-    value = _parsed(row[1])
+    value = body_of(row)
     return value if isinstance(value, dict) else {}
-
-
-def _parsed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value
-    try:
-        return from_json(value)
-    except ValueError:
-        return None

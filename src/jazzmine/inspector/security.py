@@ -43,20 +43,8 @@ class Access:
 
     def __init__(self, port: int) -> None:
         self.token: str = secrets.token_urlsafe(32)
-        self._cookie_name = f"jazzmine-inspector-{port}"
-        self._cookie = secrets.token_urlsafe(32)
-
-    def has_cookie(self, request: Request) -> bool:
-        """Whether the request comes from a browser that has opened the address before."""
-        return _equal(request.cookies.get(self._cookie_name, ""), self._cookie)
-
-    def is_token(self, token: str) -> bool:
-        """Whether this is the token."""
-        return _equal(token, self.token)
-
-    def set_cookie(self, response: Response) -> None:
-        """Give the browser the cookie, until it is closed."""
-        response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")
+        self.cookie_name: str = f"jazzmine-inspector-{port}"
+        self.cookie: str = secrets.token_urlsafe(32)
 
 
 def _equal(token: str, expected: str) -> bool:
@@ -107,10 +95,10 @@ class Guard:
             return PlainTextResponse("Read only", 405, {"Allow": "GET, HEAD"})
         if request.url.path.startswith(STATIC):
             return None
-        token = request.query_params.get("token")
-        if token is None and self._access.has_cookie(request):
+        token, access = request.query_params.get("token"), self._access
+        if token is None and _equal(request.cookies.get(access.cookie_name, ""), access.cookie):
             return None
-        if token is not None and self._access.is_token(token):
+        if token is not None and _equal(token, access.token):
             return self._enter(request)
         return await self._refuse(request)
 
@@ -120,5 +108,6 @@ class Guard:
         path = "./" + quote(request.url.path.rpartition("/")[2])
         rest = [(name, value) for name, value in parse_qsl(request.url.query) if name != "token"]
         response = RedirectResponse(f"{path}?{urlencode(rest)}" if rest else path, 303)
-        self._access.set_cookie(response)
+        cookie = self._access.cookie_name, self._access.cookie
+        response.set_cookie(*cookie, httponly=True, samesite="strict")  # until the browser ends
         return response

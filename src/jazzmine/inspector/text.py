@@ -79,7 +79,7 @@ def cost_of(trace: TurnTrace) -> float | None:
 
 def visible(text: object) -> str:
     """Return stored text with its control characters visible; line breaks and tabs stay."""
-    return CONTROLS.sub(_escaped, str(text))
+    return CONTROLS.sub(_escaped, str(text).replace("\r\n", "\n"))  # as forms of browsers send it
 
 
 def _escaped(control: re.Match[str]) -> str:

@@ -31,11 +31,9 @@ class SQLiteSearch(MessageBackend):
         self._search = search
 
     async def search_state(self) -> SearchState | None:
-        """Return how the index was made."""
         return await self.client.read(search.read_state)
 
     async def prepare_search(self) -> SearchState | None:
-        """Index what processes have stored that do not know of the index."""
         state, has_pending = await self.client.read(search.read_state_and_pending)
         if has_pending:
             await self.client.write(search.index_pending)
@@ -43,22 +41,17 @@ class SQLiteSearch(MessageBackend):
         return state
 
     async def make_search(self, language: str | None) -> None:
-        """Make the index, or remove it."""
         await self.client.write(search.make, language, self.indexed_at_once)
         self.client.database.has_search = language is not None
 
     async def fill_search(self, size: int) -> tuple[int, int]:
-        """Index some messages."""
         return await self.client.write(search.fill, size)
 
     async def count_unindexed(self) -> int:
-        """Compare how many messages and how many entries there are."""
         return await self.client.read(search.count_unindexed)
 
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        """Count messages by the index."""
         return await self.client.read(search_queries.count_found, clauses, scope, records=None)
 
     async def list_found(self, page: FoundPage) -> Sequence[Row]:
-        """Return messages that the index finds."""
         return await self.client.read(search_queries.list_found, page, records=None)

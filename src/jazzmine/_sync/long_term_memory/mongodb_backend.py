@@ -42,19 +42,15 @@ class MongoDBItemBackend(ItemBackend):
         self._client = MongoDBClient(config, items.INDEXES)
 
     def open(self) -> None:
-        """Check the indexes, and create missing ones."""
         self._client.open()
 
     def pending(self) -> list[str]:
-        """Return what opening the store would create."""
         return self._client.pending()
 
     def close(self) -> None:
-        """Close all connections."""
         self._client.close()
 
     def ping(self) -> None:
-        """Make one round trip to the server."""
         self._client.ping()
 
     @property
@@ -64,7 +60,6 @@ class MongoDBItemBackend(ItemBackend):
     # Writes
 
     def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
-        """Make one change, or several in a transaction, after their revisions were taken."""
         after = 0
         while True:
             first, now = self._take_revisions(len(changes), after)
@@ -81,7 +76,6 @@ class MongoDBItemBackend(ItemBackend):
             after = outcomes
 
     def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Set `expires_at` of items in one command."""
         updates = [
             UpdateOne(
                 {"$and": [_version(path, revision), items.live()]},
@@ -93,7 +87,6 @@ class MongoDBItemBackend(ItemBackend):
         return int(result.matched_count)
 
     def restore(self, changes: Sequence[ItemChange]) -> None:
-        """Store items as they are, one after another in one command."""
         documents = [items.document_of(change, *change.stored()) for change in changes]
         replacements = [
             ReplaceOne({"id": {"$eq": document["id"]}}, document, upsert=True)
@@ -105,7 +98,6 @@ class MongoDBItemBackend(ItemBackend):
         self._client.run(lambda: self._items.bulk_write(replacements))
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
-        """Store other forms of items, one after another."""
         for version in versions:
             own = _version(version.path, version.revision)
             parts = {name: part for name, part in version.parts.items() if part is not None}
@@ -114,7 +106,6 @@ class MongoDBItemBackend(ItemBackend):
             self._client.run(partial(self._items.update_one, own, {"$set": parts}))
 
     def move_user(self, from_id: str, to_id: str) -> int:
-        """Make all items of a user another's."""
         own, update = equal(user_id=from_id), {"$set": {"user_id": to_id}}
         result = self._client.run(lambda: self._items.update_many(own, update))
         return int(result.matched_count)
@@ -196,14 +187,12 @@ class MongoDBItemBackend(ItemBackend):
     # Reads
 
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        """Return the rows at some paths."""
         wanted = {"$and": [among("id", paths), items.live()]}
         return self._rows(wanted, ItemQuery())
 
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
-        """Return a page of items."""
         return self._rows(items.page_query(query, after), query, limit)
 
     def _rows(
@@ -224,7 +213,6 @@ class MongoDBItemBackend(ItemBackend):
     def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
-        """Return namespaces that have items."""
         pipeline = items.namespaces_pipeline(prefix, first, limit, user_id)
 
         def find() -> list[Document]:
@@ -237,11 +225,9 @@ class MongoDBItemBackend(ItemBackend):
     # Erasure and retention
 
     def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items."""
         return self._delete_some(equal(user_id=user_id), limit)
 
     def prune(self, limit: int, user_id: str | None = None) -> int:
-        """Delete some of the expired items."""
         expired = {"expires_at": {"$exists": True}, "$expr": {"$lte": ["$expires_at", items.NOW]}}
         condition = {**expired, **owned_by(user_id)}
         return self._delete_some(condition, limit, [("expires_at", 1)])

@@ -42,45 +42,35 @@ class SQLiteItemBackend(ItemBackend):
         self.client: SQLiteClient = client
 
     def pending(self) -> list[str]:
-        """Return what opening the database would create or change."""
         return self.client.pending()
 
     def open(self) -> None:
-        """Create the file and the tables if they do not exist."""
         self.client.open()
 
     def close(self) -> None:
-        """Finish the writes, and close the file."""
         self.client.close()
 
     def ping(self) -> None:
-        """Read a row."""
         self.client.read(items.ping)
 
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        """Return the rows at some paths."""
         return self.client.read(items.get, paths, records=len(paths))
 
     def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
-        """Make the changes in one transaction."""
         return self.client.write(items.apply, changes)
 
     def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Set `expires_at` of items in one transaction."""
         return self.client.write(items.renew, renewals)
 
     def restore(self, changes: Sequence[ItemChange]) -> None:
-        """Store items as they are in one transaction."""
         self.client.write(items.restore, changes)
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
-        """Store other forms of items in one transaction."""
         self.client.write(items.rewrite, versions)
 
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
-        """Return a page of items."""
         # How many rows a condition on the value passes over is not known.
         records = None if query.where or query.reads == "vectors" else limit
         return self.client.read(items.page, query, limit, after, records=records)
@@ -88,25 +78,20 @@ class SQLiteItemBackend(ItemBackend):
     def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
-        """Return namespaces that have items."""
         return self.client.read(
             items.namespaces, prefix, first, limit, user_id, records=limit
         )
 
     def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items."""
         return self.client.write(items.erase, user_id, limit)
 
     def move_user(self, from_id: str, to_id: str) -> int:
-        """Make all items of one user another's."""
         return self.client.write(items.move_user, from_id, to_id)
 
     def purge(self) -> None:
-        """Remove what was deleted or replaced from the files."""
         self.client.purge()
 
     def prune(self, limit: int, user_id: str | None = None) -> int:
-        """Delete some of the expired items."""
         return self.client.write(items.prune, limit, user_id)
 
 

@@ -93,14 +93,10 @@ class MessageBackend(Backend):
     ) -> Sequence[str]:
         """Store other versions of some records, each in place of the very row that it was made of.
 
-        The search index follows a message whose text changes.
-
-        Args:
-            kind: of which records; each row has all that identifies and sorts it as before.
-            ids: which records; one that is not stored is left out.
-            change: makes the new version of a row, or returns None to leave it as it is. It may be
-                called several times for a record, with what is stored then, perhaps in another
-                thread; what it raises ends the call, with some of the records stored perhaps.
+        A record that is not stored is left out; all that identifies and sorts a row stays. `change`
+        may be called several times for a record, with what is stored then, perhaps in another
+        thread; None leaves the row as it is, and what it raises ends the call, with some of the
+        records stored perhaps. The search index follows a message whose text changes.
 
         Returns:
             The ids of the records that are stored in their new version.
@@ -108,11 +104,7 @@ class MessageBackend(Backend):
 
     @abstractmethod
     def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        """Make all conversations, messages and traces of one user those of another, in one step.
-
-        Returns:
-            How many records there were.
-        """
+        """Make all records of one user another's, in one step; return how many there were."""
 
     # A conversation as a log
 
@@ -136,24 +128,15 @@ class MessageBackend(Backend):
     def pop(
         self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
     ) -> Row | None:
-        """Delete the newest message, flagged or not, with its trace, and return it.
+        """Delete the newest message, flagged or not, with its trace, and return it, or None.
 
-        Args:
-            conversation_id: whose newest message.
-            check: raises an error for a row that cannot be read, which then stays stored.
-            checks_all: whether `check` may refuse rows of any form; otherwise a back end need not
-                call it for a row whose form shows that it can be read.
-
-        Returns:
-            The row, or None if there is none.
+        A row for which `check` raises an error stays stored. Unless it `checks_all`, a back end
+        need not call it for a row whose form shows that it can be read.
         """
 
     @abstractmethod
     def rewind(self, conversation_id: str, after: str | None) -> int:
-        """Delete all messages after one of the conversation, or all, with their traces.
-
-        Returns:
-            How many messages were deleted.
+        """Delete the messages after one, or all, and their traces; return how many.
 
         Raises:
             NotFoundError: `after` is no message of the conversation.
@@ -189,7 +172,7 @@ class MessageBackend(Backend):
 
     @abstractmethod
     def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
-        """Delete some of a user's records, and return how many; none are left if it is all 0.
+        """Delete some of a user's records, about `limit`; none are left if the counts are all 0.
 
         The user's conversations with all their messages and traces, the user's messages elsewhere
         with their traces, and the traces that name the user. A record is deleted only if it is
@@ -197,26 +180,17 @@ class MessageBackend(Backend):
         messages. Nothing else that the back end keeps holds the user's id or text when the step
         that returns all 0 has returned.
 
-        Args:
-            user_id: whose records.
-            limit: about how many records to delete at most; at least 1.
-            newest: what `newest_sequence` returned when the erasure began: conversations, messages
-                and traces that were first stored later stay, so that it ends beside other writers.
-                A conversation goes with everything in it, later messages too.
+        What was first stored after `newest_sequence` returned `newest` stays, so that an erasure
+        ends beside other writers; but a conversation goes with everything in it.
         """
 
     @abstractmethod
     def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
-        """Delete some of the records of old conversations, those of the first one first.
+        """Delete about `limit` records of old conversations, those of the first one first.
 
         Of each, the oldest messages first, and the conversation in one step with the last of them.
         One that has a `last_updated_at` or a message's `timestamp` of `before` or later in the
         transaction is left as it is, and one whose `metadata` differs from that of its row.
-
-        Args:
-            conversations: the rows of the conversations, at least one, as `iter_old` yields them.
-            before: a time, in ms.
-            limit: about how many records to delete at most; at least 1.
 
         Returns:
             How many conversations were deleted, and how many of the first rows need no other step.
@@ -226,15 +200,10 @@ class MessageBackend(Backend):
     def iter_old(
         self, before: int, size: int, user_id: str | None = None
     ) -> Iterator[Sequence[Row]]:
-        """Yield the rows of the conversations to prune, oldest `last_updated_at` first.
+        """Yield up to `size` rows of conversations to prune, oldest `last_updated_at` first.
 
         Those whose `last_updated_at` is less than `before`. Some that have a newer message may be
         there, which `prune` leaves as they are.
-
-        Args:
-            before: a time, in ms.
-            size: how many at a time; a back end that writes everything at once may ignore it.
-            user_id: only this user's conversations; None is all.
         """
 
     # Reads
@@ -265,14 +234,9 @@ class MessageBackend(Backend):
 
     @abstractmethod
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
-        """Return the messages after a cursor, in the order of `list_messages`.
+        """Return up to `size` messages after a cursor, in the order of `list_messages`.
 
-        A message that was deleted meanwhile is a cursor all the same.
-
-        Args:
-            conversation_id: whose messages.
-            cursor: that of the batch before, or None.
-            size: how many at most.
+        A message that was deleted meanwhile is a cursor all the same; None is the first page.
         """
 
     @abstractmethod
@@ -281,12 +245,7 @@ class MessageBackend(Backend):
 
     @abstractmethod
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        """Return how many messages some conversations have, flagged ones included.
-
-        Args:
-            conversation_ids: which conversations, each once; one without messages may be left out
-                of the result.
-        """
+        """Return the numbers of messages; a conversation without any may be left out."""
 
     @abstractmethod
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
@@ -301,10 +260,6 @@ class MessageBackend(Backend):
         """Return the sums of the traces that match, most tokens first, equal ones by key.
 
         Copies (`copied_from`) are left out: what they cost is counted once.
-
-        Args:
-            where: which traces.
-            by: the key of the groups.
         """
 
     @abstractmethod
@@ -314,10 +269,6 @@ class MessageBackend(Backend):
         """Yield all records of some kinds, each in the order in which ids were first stored.
 
         They are those of one moment where the back end can read so: on PostgreSQL.
-
-        Args:
-            kinds: which records, one kind after the other.
-            size: how many at a time, at the most.
         """
 
     # Search: a store may have an index of the words of its messages, which every write keeps up to

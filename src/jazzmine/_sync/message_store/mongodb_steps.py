@@ -261,24 +261,20 @@ def copy(
 ) -> dict[str, str]:
     """Store a conversation with copies of messages and traces; return the new ids by the old."""
     source, until, _, salt = fork
-    new_id, ids = conversation["id"], dict[str, str]()
-    owned, place = equal(conversation_id=source), {"_id": 1}
-    conversations = stored[CONVERSATIONS]
-    if conversations.find_one(equal(id=source), place, session=session) is None:
+    new_id, ids, copies = conversation["id"], dict[str, str](), list[Document]()
+    conversations, fields = stored[CONVERSATIONS], {"_id": 1}
+    if conversations.find_one(equal(id=source), fields, session=session) is None:
         raise NotFoundError(f"conversation {source!r} is not stored")
-    if until is not None:
-        query = {**owned, **equal(id=until)}
-        if stored[MESSAGES].find_one(query, place, session=session) is None:
-            raise NotFoundError(f"message {until!r} is no message of this conversation")
-    if conversations.find_one(equal(id=new_id), place, session=session) is not None:
-        raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
-    _insert(conversations, [conversation], session)
-    copies = list[Document]()
     for message in _all(stored, MESSAGES_OF_CONVERSATION, source, session):
         copies.append(copied(message, salt, conversation_id=new_id))
         ids[id_of(message)] = copies[-1]["id"]
         if id_of(message) == until:
             break
+    if until is not None and until not in ids:
+        raise NotFoundError(f"message {until!r} is no message of this conversation")
+    if conversations.find_one(equal(id=new_id), fields, session=session) is not None:
+        raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
+    _insert(conversations, [conversation], session)
     _insert(stored[MESSAGES], copies, session)
     traces = [
         copied(

@@ -52,11 +52,9 @@ class SQLiteBackend(SQLiteSearch):
     deleted_at_once: int = 50
 
     def pending(self) -> list[str]:
-        """Return what opening the database would create or change."""
         return self.client.pending()
 
     def open(self) -> None:
-        """Create the file and the tables if they do not exist."""
         self.client.open()
         try:
             settle_search(self, self._search)
@@ -65,11 +63,9 @@ class SQLiteBackend(SQLiteSearch):
             raise
 
     def close(self) -> None:
-        """Finish the writes, and close the file."""
         self.client.close()
 
     def ping(self) -> None:
-        """Read a row."""
         self._rows(1, queries.PING)
 
     def _row(self, statement: str, key: str) -> Row | None:
@@ -81,29 +77,23 @@ class SQLiteBackend(SQLiteSearch):
     # Writes
 
     def store(self, turn: Turn) -> None:
-        """Store some records in one transaction."""
         self.client.write(writes.put, *turn)
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
-        """Set a message's flag."""
         return self.client.write(writes.flag_message, message_id, flagged)
 
     def delete_message(self, message_id: str) -> bool:
-        """Delete a message."""
         return self.client.write(writes.delete, "messages", message_id)
 
     def delete_conversation(self, conversation_id: str) -> bool:
-        """Delete a conversation."""
         return self.client.write(writes.delete, "conversations", conversation_id)
 
     def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
-        """Store a conversation if there is none with its id."""
         # Most of them exist already, which a read finds without the lock of the database.
         stored = self.get_conversation(conversation.record.id)
         return stored or self.client.write(writes.create, conversation)
 
     def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        """Make all records of one user another's."""
         return self.client.write(writes.move_user, from_user_id, to_user_id)
 
     def rewrite(
@@ -112,54 +102,44 @@ class SQLiteBackend(SQLiteSearch):
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
     ) -> Sequence[str]:
-        """Store other versions of records in one transaction."""
         return self.client.write(writes.rewrite, kind, ids, change)
 
     def purge(self) -> None:
-        """Remove what was deleted or replaced from the files."""
         self.client.purge()
 
     # A conversation as a log
 
     def append(self, given: Append) -> int | Refusal:
-        """Append messages in one transaction."""
         return self.client.write(log_changes.append, given)
 
     def pop(
         self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
     ) -> Row | None:
-        """Delete the newest message, and return it."""
         return self.client.write(log_changes.pop, conversation_id, check)
 
     def rewind(self, conversation_id: str, after: str | None) -> int:
-        """Delete the messages after one."""
         return self.client.write(log_changes.rewind, conversation_id, after)
 
     def fork(self, fork: Fork) -> dict[str, str]:
-        """Copy messages and traces in one transaction."""
         return self.client.write(log_changes.fork, fork)
 
     # Erasure and retention
 
     def newest_sequence(self) -> tuple[int, int, int]:
-        """Return the numbers of the records that were first stored last."""
         return self.client.read(queries.newest_sequence)
 
     def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
-        """Delete some of a user's records; in the end, what is left of them in the files."""
         erased = self.client.write(erasure.erase, user_id, limit, newest)
         if not any(erased):
             self.client.purge()
         return erased
 
     def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
-        """Delete some of the records of old conversations."""
         return self.client.write(erasure.prune, conversations, before, limit)
 
     def iter_old(
         self, before: int, size: int, user_id: str | None = None
     ) -> Iterator[Sequence[Row]]:
-        """Yield the rows of old conversations."""
         statement = queries.OLD_CONVERSATIONS[user_id is not None]
         values = {"before": before, "limit": size, "user": user_id, "time": MIN_INT, "seq": 0}
         while rows := self.client.read(queries.rows, statement, values, records=None):
@@ -169,26 +149,21 @@ class SQLiteBackend(SQLiteSearch):
     # Reads
 
     def get_conversation(self, conversation_id: str) -> Row | None:
-        """Return the row of a conversation."""
         return self._row(queries.STORED["conversations"], conversation_id)
 
     def get_message(self, message_id: str) -> Row | None:
-        """Return the row of a message."""
         return self._row(queries.STORED["messages"], message_id)
 
     def get_trace(self, by: TraceKey, key: str) -> Row | None:
-        """Return the row of a trace."""
         statement = queries.STORED["traces"] if by == "id" else queries.TRACE_OF_MESSAGE
         return self._row(statement, key)
 
     def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
-        """Return the rows of some messages."""
         return self.client.read(
             queries.messages_by_ids, message_ids, records=len(message_ids)
         )
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
-        """Return a page of conversations."""
         by, owner, where, limit, after, user_id = page
         listing = queries.CONVERSATIONS_BY[by, bool(where), user_id is not None]
         parameters = [owner, *([json.dumps(where)] if where else [])]
@@ -200,46 +175,38 @@ class SQLiteBackend(SQLiteSearch):
         )
 
     def list_messages(self, page: MessagePage) -> Sequence[Row]:
-        """Return a page of messages."""
         by, owner, limit, after = page
         return self.client.read(
             queries.page, queries.MESSAGES_BY[by], [owner], limit, after, records=limit
         )
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
-        """Return the messages after a cursor."""
         time, seq = cursor or (MIN_INT, 0)
         limit = limit_of(size)
         rows = self._rows(size, queries.NEXT_MESSAGES, conversation_id, time, seq, limit)
         return Batch(rows, tuple(rows[-1][2:]) if rows else cursor)
 
     def list_newest(self, page: NewestPage) -> Sequence[Row]:
-        """Return a page of messages, newest first."""
         owner, flagged, limit, after = page
         return self.client.read(
             queries.page, queries.NEWEST[flagged], [owner], limit, after, records=limit
         )
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        """Return how many messages some conversations have."""
         return self.client.read(queries.count_messages, conversation_ids, records=None)
 
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
-        """Return all traces of a conversation."""
         return self._rows(None, queries.TRACES_OF_CONVERSATION, conversation_id)
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:
-        """Return a page of the traces that match."""
         return self.client.read(trace_queries.find_traces, page, records=None)
 
     def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        """Return the sums of the traces that match."""
         return self.client.read(trace_queries.summarize, where, by, records=None)
 
     def iter_stored(
         self, kinds: Sequence[RecordKind], size: int
     ) -> Iterator[tuple[RecordKind, Sequence[Row]]]:
-        """Yield all records of some kinds."""
         for kind in kinds:
             statement, last = queries.NEXT_STORED[kind], MIN_INT
             while rows := self._rows(size, statement, last, size):

@@ -16,7 +16,6 @@ from pydantic_core import from_json
 from jazzmine.backends.files import require_own_folder, require_regular
 from jazzmine.backends.json.document import (
     KINDS,
-    SEPARATOR,
     Document,
     Kind,
     content_of,
@@ -101,7 +100,6 @@ class JSONDatabase(MemoryDatabase):
                 self._store(connection, kind, lines)
             if language is not None:
                 search.fill(connection, MAX_INT)
-                search.index_pending(connection)
             for table, number, *_ in connection.execute("PRAGMA foreign_key_check"):
                 raise invalid(self.path, *_alone(connection, table.decode(), number))
             connection.execute("COMMIT")
@@ -169,13 +167,12 @@ class JSONDatabase(MemoryDatabase):
             with suppress(OSError):
                 os.unlink(f"{self.path}.tmp")  # of a killed process
             return
-        records = []
-        for kind in KINDS:
-            rows = connection.execute(f"SELECT CAST(body AS BLOB) FROM {kind.table} ORDER BY seq")
-            records.append(SEPARATOR.join(chain.from_iterable(rows)))
+        query = "SELECT CAST(body AS BLOB) FROM {} ORDER BY seq"
+        rows = [connection.execute(query.format(kind.table)) for kind in KINDS]
+        content = content_of(map(chain.from_iterable, rows), language)
         # Whether the disk has it is not known while it is replaced: then it is read again.
         self._version = None
-        replace_file(self.path, content_of(records, language), fsync=self._fsync)
+        replace_file(self.path, content, fsync=self._fsync)
         with suppress(OSError):  # it is written
             self._version = version_of(self.path)
         self._language = language

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from codecs import BOM_UTF8
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -30,12 +30,9 @@ from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["KINDS", "SEPARATOR", "Document", "Kind", "content_of", "document_of", "invalid"]
+__all__ = ["KINDS", "Document", "Kind", "content_of", "document_of", "invalid"]
 
 _VERSION = 1
-
-SEPARATOR = b",\n"
-"""The separator of two records."""
 
 
 class Kind(NamedTuple):
@@ -68,16 +65,16 @@ KINDS = (
 )
 
 
-def content_of(records: Sequence[bytes], search: str | None) -> list[bytes]:
+def content_of(records: Iterable[Iterable[bytes]], search: str | None) -> list[bytes]:
     """Return the content of a file, in blocks.
 
     Args:
-        records: those of each kind, with `SEPARATOR` between them.
+        records: those of each kind as JSON.
         search: the language of the search index, empty for no stems; None if there is none.
     """
     index = "" if search is None else f' "search": {json.dumps(search)},'
     blocks = [b'{"version": %d,%b' % (_VERSION, index.encode())]
-    for kind, lines in zip(KINDS, records, strict=True):
+    for kind, lines in zip(KINDS, map(b",\n".join, records), strict=True):
         blocks += [b'\n"%b": [\n' % kind.name.encode(), lines, b"\n" if lines else b"", b"],"]
     return [*blocks[:-1], b"]}\n"]
 

@@ -44,7 +44,8 @@ def filter_query(where: TraceFilter) -> Document:
 
 def _some_element(section: str, wanted: dict[str, Any]) -> Document:
     each = [_equals(f"$$element.{field}", escaped(value)) for field, value in wanted.items()]
-    holds = {"$map": {"input": section, "as": "element", "in": {"$and": each}}}
+    elements = {"$cond": [{"$isArray": [section]}, section, []]}  # of a trace that cannot be read
+    holds = {"$map": {"input": elements, "as": "element", "in": {"$and": each}}}
     return {"$anyElementTrue": [holds]}
 
 

@@ -28,7 +28,10 @@ _KEYS: dict[str, Any] = {
     "day": {"$max": [_FIRST_DAY, {"$min": [_LAST_DAY, _DAY]}]},
     "model": "$call.model",
 }
-_FAILED = {"$cond": [{"$gt": [{"$size": {"$ifNull": ["$errors", []]}}, 0]}, 1, 0]}
+_FAILED = {"$cond": [{"$gt": [{"$size": "$errors"}, 0]}, 1, 0]}
+
+# A trace of another shape, which cannot be read, would make the server refuse the pipeline.
+_READABLE = {"errors": {"$type": "array"}, "llm_calls": {"$type": "array"}}
 
 # What is summed up of a call, whose fields have this prefix.
 _PARTS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens", "cost_usd")
@@ -89,7 +92,7 @@ def usage_pipeline(query: Document, by: UsageKey) -> list[Document]:
         "max_latency_ms": {"$max": latency},
         "percentiles": {"$percentile": ranks},
     }
-    return [{"$match": query}, *stages, {"$group": group}]
+    return [{"$match": {**query, **_READABLE}}, *stages, {"$group": group}]
 
 
 def read_summaries(groups: Iterable[Document], by: UsageKey) -> list[UsageSummary]:

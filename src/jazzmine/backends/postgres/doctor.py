@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from jazzmine.backends.postgres.schema import MESSAGE_TABLES, function_files, migrations, quoted
+from jazzmine.backends.postgres.schema import (
+    ITEM_TABLES,
+    MESSAGE_TABLES,
+    Component,
+    function_files,
+    migrations,
+    quoted,
+)
 from jazzmine.backends.postgres.word_index import MAKE_TABLE
 from jazzmine.findings import Finding, failed, fine, warning
 
@@ -13,8 +20,7 @@ __all__ = [
     "CLOCK",
     "FUNCTIONS",
     "INDEXES",
-    "LAGGING_ITEMS",
-    "LAGGING_MESSAGES",
+    "LAGGING",
     "LIMITS",
     "MISSING_ACCESS",
     "MISSING_RIGHTS",
@@ -60,7 +66,7 @@ UNION ALL
 SELECT 'SELECT on the table ' || relname,
     'GRANT SELECT ON $schema.' || relname || ' TO ' || quote_ident(current_user)
 FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
-WHERE nspname = %(schema)s AND relname = 'jazzmine_migrations'
+WHERE nspname = %(schema)s AND relname = %(versions)s
     AND NOT has_table_privilege(relation.oid, 'SELECT')
 """
 MISSING_RIGHTS = """
@@ -70,6 +76,7 @@ SELECT privilege || ' on the table ' || relname,
 FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
     CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
 WHERE nspname = %(schema)s AND relname = ANY(%(tables)s::text[])
+    AND (relkind <> 'S' OR privilege = 'UPDATE')
     AND NOT has_table_privilege(relation.oid, privilege)
 UNION ALL
 SELECT 'EXECUTE on the function ' || proname,
@@ -114,7 +121,7 @@ WHERE CASE WHEN may_read THEN number > coalesce(pg_sequence_last_value(sequence)
 # For each table the largest number that a row has, about, and the sequence of the numbers. If rows
 # were copied without it, it would give numbers again. No index begins with `seq`, but the newest
 # rows by their times have the largest ones, more or less.
-LAGGING_MESSAGES = f"""
+_LAGGING_MESSAGES = f"""
 WITH newest AS (
     SELECT id, seq FROM $schema.conversations ORDER BY last_updated_at DESC, seq DESC LIMIT 100
 ), largest (name, field, number) AS (
@@ -128,13 +135,15 @@ WITH newest AS (
     SELECT *, pg_get_serial_sequence('$schema.' || name, field)::regclass AS sequence FROM largest
 )
 {_LAGGING}"""
-LAGGING_ITEMS = f"""
+_LAGGING_ITEMS = f"""
 WITH numbers (name, field, number, sequence) AS (
     SELECT 'memory_items', 'revision', max(revision), '$schema.memory_item_revisions'::regclass
     FROM (SELECT revision FROM $schema.memory_items
         ORDER BY updated_at DESC, revision DESC LIMIT 100) AS newest
 )
 {_LAGGING}"""
+
+LAGGING = {MESSAGE_TABLES: _LAGGING_MESSAGES, ITEM_TABLES: _LAGGING_ITEMS}
 
 _CREATED = re.compile(r"^CREATE INDEX (\w+) (ON .*?);", re.MULTILINE | re.DOTALL)
 _FUNCTION = re.compile(r"^CREATE OR REPLACE FUNCTION \$schema\.(\w+)\(", re.MULTILINE)
@@ -152,34 +161,38 @@ def check_version(version: int, name: str) -> Finding:
     return fine(f"PostgreSQL {name}")
 
 
-def check_functions(schema: str, present: Iterable[tuple[str, bool]]) -> Iterator[Finding]:
-    """Yield whether functions of messages are missing, or name a schema that was renamed since.
+def check_functions(
+    schema: str, component: Component, present: Iterable[tuple[str, bool]]
+) -> Iterator[Finding]:
+    """Yield whether functions are missing, or name a schema that was renamed since.
 
     Args:
         present: the names of the functions in the schema, and whether each names its schema.
     """
     usable = {name for name, names_schema in present if names_schema}
-    needed = _FUNCTION.findall("\n".join(function_files(MESSAGE_TABLES)))
+    needed = _FUNCTION.findall("\n".join(function_files(component)))
     wrong = [name for name in needed if name not in usable]
     if wrong:
         yield failed(
             f"functions of schema {schema!r} are missing, or were made for another schema:"
             f" {', '.join(wrong)}",
             # The next store that is opened applies it again, and makes the functions.
-            f"DELETE FROM {quoted(schema)}.{MESSAGE_TABLES.versions} WHERE version ="
-            f" {migrations()[-1].version};",
+            f"DELETE FROM {quoted(schema)}.{component.versions} WHERE version ="
+            f" {migrations(component.folder)[-1].version};",
         )
 
 
-def check_indexes(schema: str, present: Iterable[tuple[str, bool]]) -> Iterator[Finding]:
+def check_indexes(
+    schema: str, component: Component, present: Iterable[tuple[str, bool]]
+) -> Iterator[Finding]:
     """Yield what is wrong with the indexes, or that nothing is.
 
     Args:
         present: the names of the indexes in the schema, and whether each is valid.
     """
     is_valid = dict(present)
-    statements = [step.sql for step in migrations()]
-    if "message_words_pkey" in is_valid:
+    statements = [step.sql for step in migrations(component.folder)]
+    if component is MESSAGE_TABLES and "message_words_pkey" in is_valid:
         statements.append(MAKE_TABLE)
     is_fine = True
     for name, definition in _CREATED.findall("\n".join(statements)):

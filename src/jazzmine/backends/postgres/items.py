@@ -41,9 +41,13 @@ __all__ = [
     "rewriting",
 ]
 
+# An array of bytes is sent in binary, "b": some settings of a server change what its text means.
 CHANGE = """
-SELECT $schema.jazzmine_change_items(%(changes)s::json, %(are_any)s::boolean)"""
-RESTORE = "SELECT $schema.jazzmine_restore_items(%(items)s::json, %(last)s::bigint)"
+SELECT $schema.jazzmine_change_items(
+    %(changes)s::json, %(are_any)s::boolean, %(vectors)b::bytea[], %(contents)b::bytea[])"""
+RESTORE = """
+SELECT $schema.jazzmine_restore_items(
+    %(changes)s::json, %(last)s::bigint, %(vectors)b::bytea[], %(contents)b::bytea[])"""
 
 # Each where the item has the revision still and has not expired.
 RENEW = """
@@ -120,20 +124,29 @@ def get(paths: Sequence[str]) -> tuple[str, dict[str, object]]:
 
 def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
     """Return the parameters of `CHANGE`, for changes in the order of their paths."""
-    return {
-        "changes": json_text(list(map(_change, changes))),
-        "are_any": all(change.expected is ANY for change in changes),
-    }
+    are_any = all(change.expected is ANY for change in changes)
+    return {**_parameters(changes, list(map(_change, changes))), "are_any": are_any}
 
 
 def restored_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
     """Return the parameters of `RESTORE`."""
     items = [{**_change(change), **change.stored()._asdict()} for change in changes]
-    return {"items": json_text(items), "last": max(change.stored().revision for change in changes)}
+    last = max(change.stored().revision for change in changes)
+    return {**_parameters(changes, items), "last": last}
+
+
+def _parameters(
+    changes: Sequence[ItemChange], fields: Sequence[dict[str, object]]
+) -> dict[str, object]:
+    return {
+        "changes": json_text([{**each, "position": n} for n, each in enumerate(fields, 1)]),
+        "vectors": [change.vector for change in changes],
+        "contents": [change.item and change.item.data for change in changes],
+    }
 
 
 def _change(change: ItemChange) -> dict[str, object]:
-    """Return a change for the server, its bytes as the text of a bytea."""
+    """Return a change for the server, without its bytes."""
     fields: dict[str, object] = {"path": change.path, "is_any": change.expected is ANY}
     if change.expected is not ANY:
         fields["expected"] = change.expected
@@ -142,8 +155,6 @@ def _change(change: ItemChange) -> dict[str, object]:
         fields["user_id"] = item.user_id
         fields["source_message_id"] = item.source_message_id
         fields["expires_at"] = item.expires_at
-        for name, value in (("vector", change.vector), ("data", item.data)):
-            fields[name] = None if value is None else f"\\x{value.hex()}"
     return fields
 
 

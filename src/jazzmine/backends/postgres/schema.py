@@ -81,21 +81,29 @@ class Component(NamedTuple):
     Args:
         folder: the folder of its migrations.
         versions: the table of the migrations that were applied.
+        tables: the tables, and the sequences that are not columns' own.
         functions: the files of its functions.
     """
 
     folder: str
     versions: str
+    tables: tuple[str, ...]
     functions: tuple[str, ...] = ()
 
 
 MESSAGE_TABLES = Component(
     "migrations",
     "jazzmine_migrations",
+    ("conversations", "messages", "turn_traces"),
     ("append", "erase", "fork", "index", "pop", "prune", "rewind", "store"),
 )
-ITEM_TABLES = Component("item_migrations", "jazzmine_item_migrations", ("items",))
-MEMORY_TABLES = Component("memory_migrations", "jazzmine_memory_migrations")
+ITEM_TABLES = Component(
+    "item_migrations",
+    "jazzmine_item_migrations",
+    ("memory_items", "memory_item_revisions"),
+    ("items",),
+)
+MEMORY_TABLES = Component("memory_migrations", "jazzmine_memory_migrations", ("working_memory",))
 
 
 def function_files(component: Component) -> tuple[str, ...]:

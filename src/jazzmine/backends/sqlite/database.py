@@ -265,7 +265,7 @@ class Database:
         """Take a step; return False if others read or write, or if there is more to do."""
         try:
             with self._writer.lock:
-                return step(self._writer.driver or self._writer.open())
+                return self._closed or step(self._writer.driver or self._writer.open())
         except sqlite3.Error as error:
             if is_busy(error):
                 return False

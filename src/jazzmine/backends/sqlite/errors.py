@@ -23,7 +23,7 @@ _CODES = {
     sqlite3.SQLITE_IOERR: errno.EIO,
     sqlite3.SQLITE_READONLY: errno.EACCES,
     sqlite3.SQLITE_PERM: errno.EACCES,
-    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
 }
 # Those that the module raises itself have no code.
 _TOO_LARGE = ("string longer than INT_MAX bytes", "BLOB longer than")
@@ -75,7 +75,10 @@ def translated(error: Exception, path: str) -> Exception:
     if is_busy(error):
         return LockTimeoutError(f"{path} is locked by another process; nothing was written")
     if code in _CODES:
-        return OSError(_CODES[code], f"{os.strerror(_CODES[code])} ({text})", path)
+        number = _CODES[code]
+        if code == sqlite3.SQLITE_CANTOPEN and not os.access(os.path.dirname(path), os.W_OK):
+            number = errno.EACCES
+        return OSError(number, f"{os.strerror(number)} ({text})", path)
     if isinstance(error, sqlite3.IntegrityError):
         return error
     return OSError(errno.EIO, f"the database is damaged, or not as it should be: {text}", path)

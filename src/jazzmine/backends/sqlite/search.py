@@ -55,16 +55,16 @@ _SET_BLOCK = f"""INSERT INTO search_blocks SELECT new.{BLOCK}, new.{MINUTE} WHER
     ON CONFLICT DO UPDATE SET newest_minute = excluded.newest_minute
     WHERE newest_minute < excluded.newest_minute;"""
 # A virtual table is not safe in the triggers of a file that another program may have made, so that
-# they only note what has to change in it.
+# they only note what has to change in it. The upsert of a message would override INSERT OR IGNORE.
 _TRIGGERS = {
     "search_stored": f"""AFTER INSERT ON stored_messages BEGIN
-    INSERT OR IGNORE INTO search_pending VALUES (new.seq); {_SET_BLOCK}
+    INSERT INTO search_pending VALUES (new.seq) ON CONFLICT DO NOTHING; {_SET_BLOCK}
 END""",
     "search_changed": f"""AFTER UPDATE OF user_id, timestamp, body ON stored_messages BEGIN
-    INSERT OR IGNORE INTO search_pending VALUES (new.seq); {_SET_BLOCK}
+    INSERT INTO search_pending VALUES (new.seq) ON CONFLICT DO NOTHING; {_SET_BLOCK}
 END""",
     "search_deleted": """AFTER DELETE ON stored_messages BEGIN
-    INSERT OR IGNORE INTO search_pending VALUES (old.seq);
+    INSERT INTO search_pending VALUES (old.seq) ON CONFLICT DO NOTHING;
 END""",
 }
 

@@ -198,23 +198,20 @@ class MongoDBClient:
         async def attempt() -> T:
             if not self.has_transactions:
                 return await in_time(None)
-            return await self._with_transaction(in_time)
+            async with self._client.start_session() as session:
+                try:
+                    result: T = await session.with_transaction(in_time, SNAPSHOT, DURABLE, PRIMARY)
+                except BaseException:
+                    # A commit that was interrupted before it was sent would leave the transaction
+                    # open, and others waiting for its documents; after an abort this is refused.
+                    if not session.in_transaction:
+                        with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_END):
+                            await session.commit_transaction()
+                    raise
+                return result
 
         held = partial(self._in_turn, deadline, sorted(set(ids)), attempt)
         return await self.run(held, deadline.remaining() + _SECONDS_TO_END)
-
-    async def _with_transaction(self, work: Work[T]) -> T:
-        async with self._client.start_session() as session:
-            try:
-                result: T = await session.with_transaction(work, SNAPSHOT, DURABLE, PRIMARY)
-            except BaseException:
-                # A commit that was interrupted before it was sent would leave the transaction
-                # open, and others waiting for its documents; after an abort this is refused.
-                if not session.in_transaction:
-                    with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_END):
-                        await session.commit_transaction()
-                raise
-            return result
 
     async def _in_turn(self, deadline: Deadline, keys: Sequence[str], work: Work[T]) -> T:
         owner = object()

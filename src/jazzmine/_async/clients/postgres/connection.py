@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 import psycopg
-from psycopg import generators, waiting
+from psycopg import AsyncCursor, generators, waiting
 from psycopg.pq.abc import PGconn
 from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.numeric import Int8BinaryDumper
@@ -64,9 +64,11 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         deadline: until when its calls wait for the server; None is psycopg's own way to wait.
         opened_at: when it was opened, by the monotonic clock.
         process_id: the process that opened it.
+        cursor_class: the class of the cursors of `run`: an application may have others.
     """
 
     deadline: Deadline | None = None
+    cursor_class: Any = AsyncCursor
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -119,7 +121,7 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
                 "the pool belongs to the process before the fork: make a pool, and open the store,"
                 " in each forked process"
             )
-        cursor = self.cursor(row_factory=tuple_row)
+        cursor = self.cursor_class(self, row_factory=tuple_row)
         text = in_schema(statement, schema, versions)
         await cursor.execute(text, values or None, prepare=prepare, binary=bool(values))
         result = cursor.pgresult
@@ -197,6 +199,7 @@ class Connector:
                 # psycopg picks the type of an integer by its size, and each combination of types
                 # would be prepared anew; ours are all 64 bits wide.
                 connection.adapters.register_dumper(int, Int8BinaryDumper)
+                connection.cursor_class = connection.cursor_factory  # an instrumentor's, perhaps
                 connection.deadline = Deadline(self._timeout)
                 values = {
                     "timeout": str(min(milliseconds(self._timeout), 2**31 - 1)),

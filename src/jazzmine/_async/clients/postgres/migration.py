@@ -117,9 +117,6 @@ async def bring_up_to_date(
             await _run(connection, schema, component, NOTE_VERSION, applied)
         for functions in function_files(component):
             await _run(connection, schema, component, functions)
-        language = await search_language(connection, schema, component)
-        if language is not None:
-            await _run(connection, schema, component, make_triggers(language))
 
     await _run_alone(connection, config, apply)
     return True

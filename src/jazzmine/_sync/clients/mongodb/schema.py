@@ -20,7 +20,7 @@ from jazzmine.errors import ConfigurationError
 __all__ = ["Schema", "Step"]
 
 # The collection that notes which collections are ours, by their fields `id`, the number of their
-# format if it is not 1, and the language of the search index.
+# format, and the language of the search index. Version 1.2 noted all fields and no format.
 _NOTES = "jazzmine_fields"
 
 
@@ -51,8 +51,8 @@ class Schema:
             ConfigurationError: a collection belongs to another application, a newer version has
                 stored documents, or the user lacks a right.
         """
-        are_noted = self._are_noted()
-        if not are_noted:
+        noted_format = self._noted_format()
+        if noted_format is None:
             self._require_own()
         steps = []
         for name, wanted in self._indexes.items():
@@ -67,25 +67,29 @@ class Schema:
                 names = ", ".join(index.model.document["name"] for index in indexes)
                 text = f"create the indexes {names} of {collection.full_name}"
                 steps.append(Step(text, partial(_create, collection, indexes)))
-        if not are_noted:
-            steps.append(Step(f"note the names of the collections in {_NOTES}", self._note))
+        if noted_format != FORMAT:
+            steps.append(Step(f"note the collections and their format in {_NOTES}", self._note))
         return steps
 
-    def _are_noted(self) -> bool:
+    def _noted_format(self) -> int | None:
+        """Return the format of the collections, 0 for that of version 1.2, None without a note."""
         noted = self.noted("names") or {}
-        if noted.get("format", FORMAT) > FORMAT:
+        number: int = noted.get("format", 0)
+        if number > FORMAT:
             raise ConfigurationError(
                 f"a newer version of jazzmine has stored records in {self._database.name!r};"
                 " install that version (nothing was changed)"
             )
-        return set(self._marks) <= set(noted.get("names", ()))
+        return number if set(self._marks) <= set(noted.get("names", ())) else None
 
     def _require_own(self) -> None:
         """Raise if there are documents, unless another process has noted the collections now."""
         for name in self._indexes:
             collection = self._database[name]
-            if collection.find_one({}, {"_id": 1}) is None or self._are_noted():
+            if collection.find_one({}, {"_id": 1}) is None:
                 continue
+            if self._noted_format() is not None:
+                return
             raise ConfigurationError(
                 f"the collection {collection.full_name!r} holds documents that this version of"
                 " jazzmine has not stored; if jazzmine 0.1 has, bring them into another"
@@ -144,6 +148,6 @@ def _refused(error: OperationFailure, collection: Collection) -> Exception:
     if error.timeout:
         return error
     return ConfigurationError(
-        f"MongoDB refused to prepare {collection.full_name!r}: {text_of(error)}"
-        " (the user needs the role readWrite, and an index of another application is not replaced)"
+        f"MongoDB refused to prepare {collection.full_name!r}: {text_of(error)}; grant the user the"
+        " role readWrite, or drop the index of another application"
     )

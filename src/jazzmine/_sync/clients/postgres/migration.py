@@ -117,9 +117,6 @@ def bring_up_to_date(
             _run(connection, schema, component, NOTE_VERSION, applied)
         for functions in function_files(component):
             _run(connection, schema, component, functions)
-        language = search_language(connection, schema, component)
-        if language is not None:
-            _run(connection, schema, component, make_triggers(language))
 
     _run_alone(connection, config, apply)
     return True

@@ -5,12 +5,14 @@
 
 -- Makes changes of different items, all of them or none. A change without a value is a deletion. Nothing
 -- is changed if one that is not of `any` item meets another revision than it expects: null is none.
+-- The bytes of each are in the arrays, at its position, from 1 on.
 --
 -- The answer is an array with, for each change, its revision and times, or whether there was an item to
 -- delete; or an object with the index of a change that was not expected, and the revision of the item.
 
-CREATE OR REPLACE FUNCTION $schema.jazzmine_change_items(changes json, are_any boolean)
-    RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $body$
+CREATE OR REPLACE FUNCTION $schema.jazzmine_change_items(
+    changes json, are_any boolean, vectors bytea[], contents bytea[]
+) RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $body$
 #variable_conflict use_column
 DECLARE
     change record;
@@ -22,9 +24,8 @@ DECLARE
 BEGIN
     IF NOT are_any THEN
         FOR change IN
-            SELECT * FROM ROWS FROM (
-                json_to_recordset(changes) AS (path text, is_any boolean, expected bigint)
-            ) WITH ORDINALITY AS given (path, is_any, expected, position)
+            SELECT * FROM json_to_recordset(changes)
+                AS given (position integer, path text, is_any boolean, expected bigint)
         LOOP
             SELECT path, CASE WHEN coalesce(expires_at > extract(epoch FROM clock_timestamp()) * 1000, true)
                 THEN revision END AS revision
@@ -37,8 +38,8 @@ BEGIN
     END IF;
     moment := extract(epoch FROM clock_timestamp()) * 1000;
     FOR change IN
-        SELECT * FROM json_to_recordset(changes) AS given (path text, is_any boolean,
-            value jsonb, user_id text, source_message_id text, expires_at bigint, vector bytea, data bytea)
+        SELECT * FROM json_to_recordset(changes) AS given (position integer, path text, is_any boolean,
+            value jsonb, user_id text, source_message_id text, expires_at bigint)
     LOOP
         IF change.value IS NULL THEN
             is_there := NULL;
@@ -50,8 +51,8 @@ BEGIN
             INSERT INTO $schema.memory_items AS stored (path, user_id, source_message_id,
                 created_at, updated_at, expires_at, revision, value, vector, data)
             VALUES (change.path, change.user_id, change.source_message_id, moment, moment,
-                change.expires_at, nextval('$schema.memory_item_revisions'), change.value, change.vector,
-                change.data)
+                change.expires_at, nextval('$schema.memory_item_revisions'), change.value,
+                vectors[change.position], contents[change.position])
             ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
                 source_message_id = excluded.source_message_id,
                 created_at = CASE WHEN stored.expires_at <= moment THEN moment
@@ -83,8 +84,9 @@ $body$;
 -- of those at their paths. While another call takes revisions, it writes to the table: so none is lost when
 -- the sequence is set to a higher one.
 
-CREATE OR REPLACE FUNCTION $schema.jazzmine_restore_items(items json, last_revision bigint) RETURNS void
-    LANGUAGE plpgsql AS $body$
+CREATE OR REPLACE FUNCTION $schema.jazzmine_restore_items(
+    items json, last_revision bigint, vectors bytea[], contents bytea[]
+) RETURNS void LANGUAGE plpgsql AS $body$
 #variable_conflict use_column
 BEGIN
     IF coalesce(pg_sequence_last_value('$schema.memory_item_revisions'), 0) < last_revision THEN
@@ -95,8 +97,9 @@ BEGIN
     END IF;
     INSERT INTO $schema.memory_items (path, user_id, source_message_id, created_at, updated_at,
         expires_at, revision, value, vector, data)
-    SELECT path, user_id, source_message_id, created_at, updated_at, expires_at, revision, value, vector, data
-    FROM json_populate_recordset(NULL::$schema.memory_items, items) ORDER BY path
+    SELECT path, user_id, source_message_id, created_at, updated_at, expires_at, revision, value,
+        vectors[ordinality], contents[ordinality]
+    FROM json_populate_recordset(NULL::$schema.memory_items, items) WITH ORDINALITY ORDER BY path
     ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
         source_message_id = excluded.source_message_id, created_at = excluded.created_at,
         updated_at = excluded.updated_at, expires_at = excluded.expires_at,
