@@ -8,8 +8,8 @@ from functools import partial
 
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.deadline import Deadline
-from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.encryption.states import StateForm
+from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import DecryptionError, LockTimeoutError
 from jazzmine.records.stored_memory import Data, Stored
 
