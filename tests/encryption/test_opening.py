@@ -13,11 +13,7 @@ from jazzmine._sync.long_term_memory import encrypted
 from jazzmine.encryption import Keyring
 from jazzmine.errors import DecryptionError, NotFoundError
 from jazzmine.records.usage import TraceFilter
-from jazzmine.sync import (
-    LongTermMemoryStore,
-    MessageStore,
-    WorkingMemoryStore,
-)
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.behaviour.backends import Config
 from tests.encryption.keys import (
     FIRST,

@@ -24,13 +24,7 @@ from jazzmine.records.item_paths import (
     path_of,
     split_namespace,
 )
-from jazzmine.records.item_rows import (
-    Cursor,
-    ItemQuery,
-    Order,
-    Renewal,
-    cursor_of,
-)
+from jazzmine.records.item_rows import Cursor, ItemQuery, Order, Renewal, cursor_of
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.search.vectors import Embed
