@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
 from jazzmine._async.operation import composed
-from jazzmine._async.view import View, for_user
+from jazzmine._async.view import View, for_user, id_taken
 from jazzmine.errors import ConflictError
 from jazzmine.records.arguments import require_id, require_namespace, require_revision
 from jazzmine.records.base import snapshot
@@ -22,7 +22,6 @@ from jazzmine.records.item_rows import (
     row_revision,
 )
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
-from jazzmine.records.owners import id_taken, require_own
 
 __all__ = ["ScopedLongTermMemoryStore"]
 
@@ -97,7 +96,7 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
         """Return a change, of an item that is the user's, and the path of the item."""
         if isinstance(change, PutItem):
             item = snapshot(change.item, MemoryItem).record
-            require_own(self._user_id, item.user_id)
+            self._own(item.user_id)
             item = item.model_copy(update={"user_id": self._user_id})
             return replace(change, item=item), path_of(item.namespace, item.key)
         if isinstance(change, DeleteItem):
@@ -110,7 +109,7 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
         """Set `expires_at` of items of the user in one step."""
         records = [snapshot(item, MemoryItem).record for item in items]
         for record in records:
-            require_own(self._user_id, record.user_id)
+            self._own(record.user_id)
         paths = list(dict.fromkeys(path_of(one.namespace, one.key) for one in records))
         rows = await self._rows_at(paths) if paths else []
         own = {path_text(row): row_revision(row) for row in rows}
