@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from jazzmine._async.long_term_memory.items import prepared_change
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
 from jazzmine._async.operation import composed
 from jazzmine._async.view import View, for_user, id_taken
 from jazzmine.errors import ConflictError
-from jazzmine.records.arguments import require_id, require_namespace, require_revision
+from jazzmine.records.arguments import require_id, require_revision
 from jazzmine.records.base import snapshot
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import (
@@ -97,12 +98,8 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
         if isinstance(change, PutItem):
             item = snapshot(change.item, MemoryItem).record
             self._own(item.user_id)
-            item = item.model_copy(update={"user_id": self._user_id})
-            return replace(change, item=item), path_of(item.namespace, item.key)
-        if isinstance(change, DeleteItem):
-            namespace = require_namespace("namespace", change.namespace)
-            return change, path_of(namespace, require_id("key", change.key))
-        raise TypeError(f"a change must be a PutItem or a DeleteItem, not {type(change).__name__}")
+            change = replace(change, item=item.model_copy(update={"user_id": self._user_id}))
+        return change, prepared_change(change).path
 
     @composed
     async def renew(self, items: Iterable[MemoryItem]) -> int:
