@@ -43,12 +43,10 @@ class Decryption(Protocol):
 class RowDecoder(Generic[AnyRecord]):
     """Converts rows to records of one class; decrypts them in a store with keys."""
 
-    def __init__(
-        self, kind: type[AnyRecord], unreadable_rows: Unreadable, codec: Decryption | None = None
-    ) -> None:
+    def __init__(self, kind: type[AnyRecord], codec: Decryption | None = None) -> None:
         self._codec = codec
         self.kind: type[AnyRecord] = kind
-        self._unreadable = unreadable_rows
+        self._unreadable = Unreadable()
         self._always_stored = kind.always_stored
         self._validator = kind.__pydantic_validator__
         self._list_validator = _list_adapter(kind).validator
