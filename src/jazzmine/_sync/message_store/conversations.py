@@ -248,11 +248,9 @@ class ConversationMethods(StoredRecords):
 
     def _append(self, given: Append) -> list[Message]:
         owner, ordered, expected_last, trace, replace_after = given
-        if self.codec is not None:
-            encrypted = list(map(self.codec.encrypted, ordered))
-            of_turn = None if trace is None else self.codec.encrypted(trace)
-            given = Append(owner, encrypted, expected_last, of_turn, replace_after)
-        found = self.backend.append(given)
+        encoded = list(map(self._encoded, ordered))
+        of_turn = None if trace is None else self._encoded(trace)
+        found = self.backend.append(given._replace(messages=encoded, trace=of_turn))
         if isinstance(found, Refusal):
             records = map(self._messages.record, found.stored)
             stored = {record.id: record for record in records}
