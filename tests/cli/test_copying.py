@@ -156,8 +156,9 @@ def test_a_source_that_is_not_there_makes_no_target(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_is_not_copied_to_itself(url: str) -> None:
+def test_a_wrong_pair_of_stores_is_a_wrong_usage(url: str) -> None:
     assert run("copy", url, url).status == 2
+    assert run("copy", "--long-term", "json:a.json", "sqlite:b.db").status == 2
 
 
 # The proof
@@ -297,15 +298,6 @@ def test_a_copy_or_an_export_without_an_unreadable_record_says_so(
     exported = run("export", "--store", f"sqlite:{old}")
     assert (exported.status, len(exported.output.splitlines())) == (1, 3)
     assert missing in exported.errors
-
-
-def test_what_follows_a_batch_of_unreadable_records_is_read(
-    old: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "_READ_AT_ONCE", 1)
-    with MessageStore.initialize(f"sqlite:{old}") as store:
-        read = [record for _, records in Messages(store).batches() for record in records]
-        assert [record.id for record in read] == ["c1", "m2"]
 
 
 def test_a_message_without_its_conversation_is_named_with_what_to_do(
