@@ -28,7 +28,7 @@ from tests.behaviour.samples import conversation
 from tests.cli.program import all_records, objects, run
 from tests.encryption.keys import FIRST, as_text
 from tests.servers import mongodb, postgres
-from tests.servers.redis import Cluster, Server, eventually
+from tests.servers.redis import Server
 
 
 def diagnosed(*arguments: str) -> tuple[int, list[dict[str, str]]]:
@@ -275,24 +275,6 @@ def test_a_clock_of_redis_that_differs_is_noticed(
 
     monkeypatch.setattr(doctor_redis, "time", Wrong)
     assert "300 s ahead of" in one_found("--memory", redis_server.url)[1]["text"]
-
-
-def test_a_cluster_with_a_node_down_is_noticed() -> None:
-    with Cluster() as cluster:
-        url = cluster.primaries[0].url
-        for primary in cluster.primaries:
-            primary.client.config_set("appendonly", "yes")
-        down = cluster.primaries[2]
-        down.kill()
-        wanted = (f":{down.port} of the cluster is down", "cluster's state is fail")
-
-        def is_noticed() -> bool:
-            # The other nodes need some seconds to agree about it.
-            status, found = diagnosed("--memory", f"{url}?timeout=2")
-            texts = [one["text"] for one in found]
-            return status == 3 and all(any(part in text for text in texts) for part in wanted)
-
-        eventually(is_noticed, 60)
 
 
 # Files
