@@ -184,7 +184,7 @@ class SQLiteBackend(MessageBackend):
         by, owner, where, limit, after, user_id = page
         conditions: dict[str, Any] = {"true": None} if by is None else {f"{by} = ?": owner}
         if where:
-            conditions["jazzmine_contains(body, ?)"] = json.dumps(where)
+            conditions["jazzmine_contains(body, 'metadata', ?)"] = json.dumps(where)
         if user_id is not None:
             conditions["user_id = ?"] = user_id
         # How many rows a condition passes over is not known.
