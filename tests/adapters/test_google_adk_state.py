@@ -118,28 +118,56 @@ async def test_a_change_whose_event_was_never_stored_is_forgotten(
     assert await service.get_user_state(**OWNER) == {"k": 1}
 
 
-async def test_each_read_of_a_session_has_the_state_that_its_events_make(memory: Any) -> None:
+async def test_a_limited_read_of_a_long_session_reads_few_messages(memory: Any) -> None:
     service, store, _ = memory
     session = await service.create_session(**PLACE, state={"begun": True})
-    for number in range(60):
+    for number in range(120):
         await service.append_event(session, changing({"n": number, f"k{number}": number}))
+    assert await service.get_session(**PLACE) == session
+    (listed,) = (await service.list_sessions(**OWNER)).sessions
+    assert listed.state == session.state
+    await service.append_event(session, changing({"n": -1}))
+
+    read: list[Any] = []
+    get = store.get_messages_by_conversation_id
+
+    async def counted(*args: Any, **kwargs: Any) -> Any:
+        read.extend(found := await get(*args, **kwargs))
+        return found
+
+    store.get_messages_by_conversation_id = counted
+    recent = await service.get_session(**PLACE, config=GetSessionConfig(num_recent_events=5))
+    assert recent.events == session.events[-5:]
+    assert recent.state == session.state
+    assert len(read) == 6  # the five newest, and the one behind the kept state
+    # The message that the kept state is of.
+    await store.delete_message(f"a1/u1/s1/{session.events[-2].id}")
+    recent = await service.get_session(**PLACE, config=GetSessionConfig(num_recent_events=5))
+    assert recent.state == {key: value for key, value in session.state.items() if key != "k119"}
+
+
+async def test_each_read_of_a_session_has_the_same_state_after_a_deletion(memory: Any) -> None:
+    service, store, _ = memory
+    session = await service.create_session(**PLACE)
+    for number in range(120):
+        await service.append_event(session, changing({"n": number, f"k{number}": number}))
+        if number == 60:
+            await service.get_session(**PLACE)  # keeps the state at this event
     ids = [f"a1/u1/s1/{event.id}" for event in session.events]
 
     async def state() -> dict[str, Any]:
         whole = await service.get_session(**PLACE)
-        few = await service.get_session(**PLACE, config=GetSessionConfig(num_recent_events=2))
-        assert few.state == whole.state
-        assert few.events == whole.events[-2:]
+        few = GetSessionConfig(num_recent_events=2)
+        assert (await service.get_session(**PLACE, config=few)).state == whole.state
         return dict(whole.state)
 
-    assert await state() == session.state
     await store.delete_message(ids[3])
-    await store.delete_message(ids[59])
+    await store.delete_message(ids[119])
     found = await state()
-    assert (found["n"], "k3" in found, "k59" in found) == (58, False, False)
+    assert (found["n"], "k3" in found, "k119" in found) == (118, True, False)
     await store.rewind_conversation("a1/u1/s1", after=ids[20])
     found = await state()
-    assert (found["begun"], found["n"], "k21" in found) == (True, 20, False)
+    assert (found["n"], "k3" in found, "k21" in found) == (20, False, False)
 
 
 async def test_a_read_does_not_begin_with_the_answer_to_a_call_that_is_left_out(

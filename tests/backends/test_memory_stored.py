@@ -82,9 +82,7 @@ def test_an_expired_state_is_none(store: Any, rows: Locks) -> None:
 def test_a_save_sweeps_what_has_expired(
     open_store: Callable[..., Any], rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("_async", "_sync"):
-        for name in ("postgres", "sqlite"):
-            monkeypatch.setattr(f"jazzmine.{module}.working_memory.{name}._SWEEPING", 0.0)
+    monkeypatch.setattr("jazzmine._sync.working_memory.updates._SWEEPING", 0.0)
     store = open_store()
     for number in range(20):
         store.get_or_create(f"old {number}", "user", "agent")

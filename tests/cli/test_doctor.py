@@ -28,7 +28,7 @@ from tests.behaviour.samples import conversation
 from tests.cli.program import all_records, objects, run
 from tests.encryption.keys import FIRST, as_text
 from tests.servers import mongodb, postgres
-from tests.servers.redis import Cluster, Server, eventually
+from tests.servers.redis import Server
 
 
 def diagnosed(*arguments: str) -> tuple[int, list[dict[str, str]]]:
@@ -283,24 +283,6 @@ def test_a_clock_of_redis_that_differs_is_noticed(
     assert "300 s ahead of" in one_found("--memory", redis_server.url)[1]["text"]
 
 
-def test_a_cluster_with_a_node_down_is_noticed() -> None:
-    with Cluster() as cluster:
-        url = cluster.primaries[0].url
-        for primary in cluster.primaries:
-            primary.client.config_set("appendonly", "yes")
-        down = cluster.primaries[2]
-        down.kill()
-        wanted = (f":{down.port} of the cluster is down", "cluster's state is fail")
-
-        def is_noticed() -> bool:
-            # The other nodes need some seconds to agree about it.
-            status, found = diagnosed("--memory", f"{url}?timeout=2")
-            texts = [one["text"] for one in found]
-            return status == 3 and all(any(part in text for text in texts) for part in wanted)
-
-        eventually(is_noticed, 60)
-
-
 # Files
 
 
@@ -355,6 +337,20 @@ def test_encrypted_stores_without_keys_are_noticed(tmp_path: Path) -> None:
         "long-term memory",
     ]
     assert all("JAZZMINE_ENCRYPTION" in each["cure"] for each in found)
+
+
+def test_plain_values_of_an_encrypted_store_are_counted_with_their_cure(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAZZMINE_ENCRYPTION", as_text(FIRST))
+    status, found = diagnosed("--store", url)
+    assert status == 0
+    assert [each["text"] for each in found] == [
+        "conversations: 3 are not encrypted",
+        "messages: 5 are not encrypted",
+        "traces: 3 are not encrypted",
+    ]
+    assert all("jazzmine rekey" in each["cure"] for each in found)
 
 
 def test_what_is_in_memory_is_said_to_end_with_the_process() -> None:

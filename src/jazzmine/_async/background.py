@@ -13,9 +13,6 @@ from jazzmine._compat.concurrency import (
 from jazzmine._compat.concurrency import (
     AsyncWork as Work,
 )
-from jazzmine._compat.concurrency import (
-    async_run_detached as run_detached,
-)
 from jazzmine.deadline import Deadline
 
 __all__ = ["BackgroundTasks", "Periodic"]
@@ -26,10 +23,6 @@ class BackgroundTasks:
 
     def __init__(self) -> None:
         self._tasks: list[Task] = []
-
-    async def run(self, work: Work[None], *, wait: bool) -> None:
-        """Do work that raises nothing; `wait` until it is done, except in a cancelled call."""
-        await run_detached(self.start, work, wait=wait)
 
     def start(self, work: Work[None]) -> Task:
         """Start work in the background; it raises nothing."""
@@ -63,7 +56,7 @@ class Periodic:
         self._over = Event()
 
     async def __aenter__(self) -> None:
-        self._task = Task(self._repeat, delay=self._every)
+        self._task = Task(self._repeat)
 
     async def __aexit__(self, *error: object) -> None:
         self._over.set()
@@ -71,5 +64,5 @@ class Periodic:
         await self._task.wait(0.1)
 
     async def _repeat(self) -> None:
-        while await self._work() and not await self._over.wait(self._every):
+        while not await self._over.wait(self._every) and await self._work():
             pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -12,11 +13,11 @@ from jazzmine._async.message_store.store import MessageStore as AsyncMessageStor
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, finished, retry_conflicts
-from jazzmine.adapters._conversations import append_with_traces
+from jazzmine.adapters._conversations import append_with_traces, newest_shown
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import text_of
 from jazzmine.adapters._versions import supported
-from jazzmine.errors import ConflictError, IntegrityError
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.log import ANY
 from jazzmine.records.messages import Conversation, Message
 
@@ -52,8 +53,11 @@ with supported("google-adk", "2.13.0", "3.0"):
 
 __all__ = ["JazzmineMemoryService", "JazzmineSessionService", "JazzmineTracePlugin"]
 
-# The key of the app in the metadata of a session's conversation.
-_APP = "google_adk_app"
+# Keys in the metadata of a session's conversation.
+_APP, _STATE = "google_adk_app", "google_adk_state"
+
+# How many events may follow those whose state stands in the conversation.
+_MAX_BEHIND = 50
 
 
 class JazzmineSessionService(BaseSessionService):
@@ -157,15 +161,21 @@ class JazzmineSessionService(BaseSessionService):
                 that are left out, because models refuse these.
         """
         conversation_id = conversation_id_of(app_name, user_id, session_id)
-        conversation, messages = await asyncio.gather(
+        count = None if config is None else config.num_recent_events
+        conversation, newest = await asyncio.gather(
             self._store.get_conversation_by_id(conversation_id),
-            self._store.get_messages_by_conversation_id(conversation_id),
+            self._store.get_messages_by_conversation_id(conversation_id)
+            if count is None
+            else newest_shown(self._store, conversation_id, count),
         )
         if conversation is None or SESSION_KEY not in conversation.metadata:
             return None
-        state = _first_state(conversation)
-        for message in messages:
+        state, changes = await self._changes(conversation, newest if count is None else None)
+        known = {message.id for message in changes}
+        messages = [*(message for message in newest if message.id not in known), *changes]
+        for message in changes:
             state.update(split_state(event_delta(message))[0])
+        await self._keep_state(conversation, state, changes)
         # Read last, so that no event is returned without its state.
         shared = await self._shared.read(app_name, user_id)
         session = _session(conversation, state, shared, messages[-1].id if messages else None)
@@ -177,7 +187,8 @@ class JazzmineSessionService(BaseSessionService):
     ) -> ListSessionsResponse:
         """Return the sessions of a user, or of all users; those last that were changed last.
 
-        They have no events, and the state that they began with; `get_session` returns the newest.
+        They have no events, and the state that they had some events ago; `get_session` returns the
+        newest.
         """
         where = {_APP: app_name}
         if user_id is None:
@@ -187,7 +198,7 @@ class JazzmineSessionService(BaseSessionService):
         users = [place_of(conversation)[1] for conversation in found]
         shared = await self._shared.read_all(app_name, sorted(set(users)))
         sessions = [
-            _session(conversation, _first_state(conversation), shared[user], None)
+            _session(conversation, _kept_state(conversation)[0], shared[user], None)
             for conversation, user in zip(found, users, strict=True)
         ]
         return ListSessionsResponse(sessions=sessions[::-1])
@@ -272,6 +283,43 @@ class JazzmineSessionService(BaseSessionService):
                 "The session was deleted, and another one has its id: get it again."
             )
 
+    async def _changes(
+        self, conversation: Conversation, messages: Sequence[Message] | None
+    ) -> tuple[dict[str, Any], Sequence[Message]]:
+        """Return the state that is kept, and the messages after it, of all if these are known."""
+        state, after = _kept_state(conversation)
+        read = self._store.get_messages_by_conversation_id
+        if messages is None:
+            with suppress(NotFoundError):
+                return state, await read(conversation.id, after=after)
+            messages = await read(conversation.id)
+        ids = [message.id for message in messages]
+        if after in ids:
+            return state, messages[ids.index(after) + 1 :]
+        # The message was deleted, or none is kept.
+        return decoded(conversation.metadata[SESSION_KEY])["state"], messages
+
+    async def _keep_state(
+        self, conversation: Conversation, state: dict[str, Any], messages: Sequence[Message]
+    ) -> None:
+        """Keep the state that a session has after some messages, if they are many."""
+        if len(messages) <= _MAX_BEHIND:
+            return
+        kept = {"token": _token_of(conversation), "state": state, "after": messages[-1].id}
+        with suppress(NotFoundError):
+            await finished(
+                self._store.edit_conversation(conversation.id, metadata={_STATE: encoded(kept)})
+            )
+
+
+def _kept_state(conversation: Conversation) -> tuple[dict[str, Any], str | None]:
+    """Return the state that a session had some events ago, and the message of the last of these."""
+    begun = decoded(conversation.metadata[SESSION_KEY])
+    kept = decoded(conversation.metadata.get(_STATE, "{}"))
+    if kept.get("token") == begun["token"]:
+        return kept["state"], kept["after"]
+    return begun["state"], None
+
 
 def _session(
     conversation: Conversation, own: dict[str, Any], shared: dict[str, Any], last: str | None
@@ -287,12 +335,6 @@ def _session(
     )
     session._storage_update_marker = encoded([_token_of(conversation), last])
     return session
-
-
-def _first_state(conversation: Conversation) -> dict[str, Any]:
-    """Return the state that a session began with."""
-    state: dict[str, Any] = decoded(conversation.metadata[SESSION_KEY])["state"]
-    return state
 
 
 def _token_of(conversation: Conversation) -> str | None:

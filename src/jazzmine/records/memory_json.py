@@ -43,14 +43,8 @@ def from_json(data: bytes, kind: type[WorkingMemory] = WorkingMemory) -> Working
     try:
         return with_class(kind.__pydantic_validator__.validate_json(known), kind)
     except ValidationError as error:
-        return kind.from_dict(_parsed(data, error))
-
-
-def _parsed(data: bytes, error: ValidationError) -> dict[str, object]:
-    try:
-        parts = parsed(data)
-    except ValueError:
-        raise error from None
-    if not isinstance(parts, dict):
-        raise error
-    return parts
+        try:
+            parts = parsed(data)
+        except ValueError:
+            raise error from None
+    return kind.from_dict(parts)

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
+from typing import ClassVar
 
 from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
-from jazzmine._sync.working_memory.backend import (
-    Again,
-    Lock,
-    Locked,
-    Save,
-    Stored,
-    WorkingMemoryBackend,
-    Written,
-    outcome_of,
-    stored_of,
-)
+from jazzmine._sync.working_memory.backend import Again, WorkingMemoryBackend
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.sqlite import memory
-from jazzmine.backends.sqlite.memory import Row
 from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
+from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
 __all__ = ["MEMORY_TABLES", "SQLiteBackend", "SQLiteWorkingMemoryStore"]
 
 MEMORY_TABLES = Component("working_memory")
-
-# How often a store sweeps what has expired, at most, in s.
-_SWEEPING = 60.0
 
 
 class SQLiteWorkingMemoryStore(WorkingMemoryStore):
@@ -52,11 +39,11 @@ class SQLiteBackend(WorkingMemoryBackend):
     """
 
     system_name = "sqlite"
+    keeps_expired: ClassVar[bool] = True
 
     def __init__(self, config: SQLiteMemoryConfig, client: SQLiteClient) -> None:
         self._config = config
         self.client: SQLiteClient = client
-        self._next_sweep = Deadline(_SWEEPING * random.random())
 
     def pending(self) -> list[str]:
         return self.client.pending()
@@ -75,52 +62,30 @@ class SQLiteBackend(WorkingMemoryBackend):
     ) -> Stored:
         if renew:
             ttl = self._config.ttl_seconds
-            row = self.client.write(memory.renew, conversation_id, ttl, deadline=deadline)
-        else:
-            row = self.client.read(memory.load, conversation_id)
-        return _stored(row)
+            return self.client.write(memory.renew, conversation_id, ttl, deadline=deadline)
+        return self.client.read(memory.load, conversation_id)
 
-    def write(
-        self, save: Save, again: Again, deadline: Deadline
-    ) -> Written | Locked | Stored:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
         ttl = self._config.ttl_seconds
 
-        def change(connection: sqlite3.Connection) -> Row | None:
-            row = memory.write(connection, save._asdict(), ttl)
-            if row is not None and row.holder is None:
-                repeated = again(_stored(row))
-                if repeated is not None:
-                    row = memory.write(connection, repeated._asdict(), ttl)
-            if self._next_sweep.expired:
-                is_more = memory.sweep(connection)
-                pause = 0.0 if is_more else _SWEEPING * random.uniform(0.5, 1.0)
-                self._next_sweep = Deadline(pause)
-            return row
+        def change(connection: sqlite3.Connection) -> Locked | Stored | None:
+            outcome = memory.write(connection, save, ttl)
+            repeated = again(outcome) if isinstance(outcome, Stored) else None
+            return outcome if repeated is None else memory.write(connection, repeated, ttl)
 
-        row = self.client.write(change, deadline=deadline)
-        if row is None:
-            return Written()
-        return outcome_of(save, row.marks, row.data, row.user_id, _locked(row))
+        return self.client.write(change, deadline=deadline)
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
-        row = self.client.write(memory.lock, lock._asdict(), ttl, deadline=deadline)
-        return _locked(row) or _stored(row)
+        return self.client.write(memory.lock, lock, ttl, deadline=deadline)
 
     def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         self.client.write(memory.unlock, conversation_id, token, deadline=deadline)
 
-    def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
-        return self.client.read(memory.conversations, user_id, records=None)
-
-    def sample(self, limit: int, deadline: Deadline) -> list[str]:
-        return self.client.read(memory.conversations, None, limit, records=limit)
-
-    def replace(
-        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
-    ) -> bool:
-        about = (conversation_id, stored.mark, data, number)
-        return self.client.write(memory.replace, *about, deadline=deadline)
+    def conversations(
+        self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
+    ) -> list[str]:
+        return self.client.read(memory.conversations, user_id, limit, records=limit)
 
     def purge(self) -> None:
         self.client.purge()
@@ -132,10 +97,5 @@ class SQLiteBackend(WorkingMemoryBackend):
         self.client.write(memory.erase_expired, user_id, deadline=deadline)
         self.purge()
 
-
-def _stored(row: Row) -> Stored:
-    return stored_of(row.marks, row.data, row.user_id)
-
-
-def _locked(row: Row) -> Locked | None:
-    return None if row.holder is None else Locked(row.holder, row.held_for)
+    def sweep(self, deadline: Deadline) -> bool:
+        return self.client.write(memory.sweep, deadline=deadline)

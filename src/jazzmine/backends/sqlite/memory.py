@@ -8,10 +8,10 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+
+from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
 
 __all__ = [
-    "Row",
     "conversations",
     "count",
     "erase_expired",
@@ -19,7 +19,6 @@ __all__ = [
     "lock",
     "ping",
     "renew",
-    "replace",
     "sweep",
     "unlock",
     "write",
@@ -34,7 +33,8 @@ _IS_STORED = "conversation_id = :conversation_id AND expires_at > :now"
 _IS_READ = f"{_IS_STORED} AND substr(marks, 1, 16) = :read_mark"
 
 _LOAD = f"""
-SELECT marks, data, user_id, CASE WHEN NOT {_IS_FREE} THEN lock_holder END, lock_taken_at
+SELECT marks, data, coalesce(user_id, ''), CASE WHEN NOT {_IS_FREE} THEN lock_holder END,
+    max(0.0, :now - coalesce(lock_taken_at, 0.0))
 FROM working_memory WHERE {_IS_STORED}
 """
 _RENEW = f"""
@@ -59,9 +59,6 @@ SET user_id = excluded.user_id, format = excluded.format, expires_at = excluded.
 WHERE expires_at <= :now
 """
 
-# Another form of what was read, under the same mark: a block that holds the lock goes on.
-_REPLACE = f"UPDATE working_memory SET format = :format, data = :data WHERE {_IS_READ}"
-
 _LOCK = f"""
 UPDATE working_memory
 SET lock_token = :token, lock_holder = :holder,
@@ -83,71 +80,51 @@ DELETE FROM working_memory WHERE conversation_id IN (
 """
 
 
-class Row(NamedTuple):
-    """What is stored for a conversation.
-
-    Attributes:
-        holder: who else holds its lock; None for nobody.
-        held_for: since when, in s.
-    """
-
-    marks: str = ""
-    data: bytes | None = None
-    user_id: str = ""
-    holder: str | None = None
-    held_for: float = 0.0
+def load(connection: sqlite3.Connection, conversation_id: str) -> Stored:
+    """Return what is stored for a conversation."""
+    marks, data, user_id, *_ = _row(connection, {"conversation_id": conversation_id, "token": ""})
+    return Stored(marks[:16], data, user_id)
 
 
-def load(connection: sqlite3.Connection, conversation_id: str, token: str = "") -> Row:
-    """Return what is stored for a conversation, and who else than a token holds its lock."""
-    now = time.time()
-    values = {"conversation_id": conversation_id, "token": token, "now": now}
-    row = connection.execute(_LOAD, values).fetchone()
-    if row is None:
-        return Row()
-    marks, data, user_id, holder, taken_at = row
-    held_for = 0.0 if holder is None else max(0.0, now - taken_at)
-    return Row(_text(marks), data, _text(user_id or ""), holder and _text(holder), held_for)
-
-
-def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> Row:
+def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> Stored:
     """Return what is stored, whose time to live starts anew."""
     connection.execute(_RENEW, {"conversation_id": conversation_id, **_times(ttl)})
     return load(connection, conversation_id)
 
 
-def write(connection: sqlite3.Connection, save: Mapping[str, Any], ttl: float) -> Row | None:
+def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Locked | Stored | None:
     """Write a state, or delete it, if what is stored has the mark that was read.
 
     Args:
         connection: in a write transaction.
-        save: the fields of a `Save`.
+        save: what is written.
         ttl: how long it is kept, in s.
 
     Returns:
-        None if it was written, or else what is stored.
+        None if it was written, now or by an earlier attempt; or else what is stored.
     """
-    statement = _DELETE
-    if save["data"] is not None:
-        statement = _UPDATE if save["read_mark"] else _INSERT
-    if connection.execute(statement, {**save, **_times(ttl)}).rowcount:
+    values = {**save._asdict(), **_times(ttl)}
+    statement = _DELETE if save.data is None else _UPDATE if save.read_mark else _INSERT
+    if connection.execute(statement, values).rowcount:
         return None
-    return load(connection, save["conversation_id"], save["token"])
+    row = _row(connection, values)
+    return None if save.mark in row[0] else outcome_of(*row)
 
 
-def lock(connection: sqlite3.Connection, lock: Mapping[str, Any], ttl: float) -> Row:
+def lock(connection: sqlite3.Connection, lock: Lock, ttl: float) -> Stored | Locked:
     """Take a lock where there is a state, or let one last longer that is held still.
 
     Args:
         connection: in a write transaction.
-        lock: the fields of a `Lock`.
+        lock: which lock.
         ttl: how long the state is kept, in s.
 
     Returns:
-        What is stored, and who else holds the lock.
+        What is stored, or who else holds the lock.
     """
-    connection.execute(_LOCK, {**lock, **_times(ttl)})
-    return load(connection, lock["conversation_id"], lock["token"])
+    values = {**lock._asdict(), **_times(ttl)}
+    connection.execute(_LOCK, values)
+    return outcome_of(*_row(connection, values))
 
 
 def unlock(connection: sqlite3.Connection, conversation_id: str, token: str) -> None:
@@ -155,35 +132,17 @@ def unlock(connection: sqlite3.Connection, conversation_id: str, token: str) -> 
     connection.execute(_UNLOCK, [conversation_id, token])
 
 
-def replace(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    read_mark: str,
-    data: bytes,
-    format_number: int,
-) -> bool:
-    """Store another form of the state that was read, if it is there still; return whether."""
-    values = {
-        "conversation_id": conversation_id,
-        "read_mark": read_mark,
-        "data": data,
-        "format": format_number,
-        "now": time.time(),
-    }
-    return connection.execute(_REPLACE, values).rowcount > 0
-
-
 def conversations(
-    connection: sqlite3.Connection, user_id: str | None, limit: int = -1
+    connection: sqlite3.Connection, user_id: str | None, limit: int | None
 ) -> list[str]:
     """Return the conversations that have a state, all of them or those of a user.
 
     Args:
         connection: where they are read.
         user_id: whose; None is all users.
-        limit: how many at most; -1 is no limit.
+        limit: how many at most.
     """
-    values = {"user": user_id, "now": time.time(), "limit": limit}
+    values = {"user": user_id, "now": time.time(), "limit": -1 if limit is None else limit}
     return [_text(row[0]) for row in connection.execute(_CONVERSATIONS, values)]
 
 
@@ -211,6 +170,17 @@ def sweep(connection: sqlite3.Connection) -> bool:
     """Delete some of what has expired; return whether there may be more."""
     values = {"now": time.time(), "limit": _SWEPT_AT_ONCE}
     return connection.execute(_SWEEP, values).rowcount == _SWEPT_AT_ONCE
+
+
+def _row(
+    connection: sqlite3.Connection, values: Mapping[str, object]
+) -> tuple[str, bytes | None, str, str | None, float]:
+    """Return what is stored, and who else than a token holds the lock for how long, in s."""
+    row = connection.execute(_LOAD, {"now": time.time(), **values}).fetchone()
+    if row is None:
+        return "", None, "", None, 0.0
+    marks, data, user_id, holder, held_for = row
+    return _text(marks), data, _text(user_id), holder and _text(holder), held_for
 
 
 def _times(ttl: float) -> dict[str, float]:

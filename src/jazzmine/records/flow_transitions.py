@@ -1,20 +1,31 @@
-"""What all transitions of a working memory share: how a flow ends, and the derived statuses."""
+"""How a flow of a working memory ends or is set aside, and what all transitions share."""
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 from jazzmine.errors import NotAppliedError
 from jazzmine.records.conversation_state import ConversationState
 from jazzmine.records.enums import ConversationStatus, FlowStatus
-from jazzmine.records.flow import ActiveFlowState, PendingConfirmation
-from jazzmine.records.memory_base import memory_record, set_unvalidated, shallow_copy
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, SuspendedFlow
+from jazzmine.records.memory_base import (
+    ENDED,
+    memory_record,
+    refuse_after_block,
+    set_unvalidated,
+    shallow_copy,
+)
+from jazzmine.records.unknown_fields import KEPT
 
-__all__ = ["STRICT", "DerivedState"]
+__all__ = ["STRICT", "FlowTransitions", "transition"]
 
 logger: logging.Logger = logging.getLogger(__name__)
+
+AnyTransition = TypeVar("AnyTransition", bound=Callable[..., bool])
 
 # Another key in a working memory's `__dict__`: a transition that does not apply raises.
 STRICT = "_strict"
@@ -26,9 +37,93 @@ _STATUS_IN_FLOW: dict[FlowStatus | None, ConversationStatus] = {
 }
 
 
+def transition(method: AnyTransition) -> AnyTransition:
+    """Decorate a transition: it raises `RuntimeError` after the block that its memory was for."""
+
+    @wraps(method)
+    def apply(self: FlowTransitions, *args: Any, **kwargs: Any) -> bool:
+        if ENDED in vars(self):
+            refuse_after_block(self)
+        return method(self, *args, **kwargs)
+
+    return apply  # type: ignore[return-value]
+
+
 @memory_record
-class DerivedState(ConversationState):
-    """Changes that several transitions make, and what follows from them."""
+class FlowTransitions(ConversationState):
+    """The transitions that end flows, set them aside and bring them back."""
+
+    @transition
+    def suspend_flow(self) -> bool:
+        """Set the flow in progress aside with its slots and its question, for a digression.
+
+        It comes back when the flow that is started above it ends, or by `resume_flow`. The oldest
+        of more than `max_suspended_flows` is archived as cancelled.
+        """
+        flow = self.active_flow
+        if flow is None or not self.is_in_flow:
+            return self._not_applied("suspend_flow", "no flow in progress")
+        question = self.pending_confirmation
+        if question is not None and not self._is_asked_by(flow, question):
+            question = None
+        set_aside = SuspendedFlow(flow, question)
+        # The records themselves: their copies lack the fields that a newer version has added.
+        set_unvalidated(set_aside, flow=flow, confirmation=question)
+        if KEPT in vars(self):
+            vars(set_aside)[KEPT] = {}
+        suspended = [*self.suspended_flows, set_aside]
+        changes: dict[str, Any] = {"active_flow": None}
+        if question is not None:
+            changes["pending_confirmation"] = None
+        if len(suspended) > self.max_suspended_flows:
+            dropped = suspended.pop(0).flow.ended(FlowStatus.CANCELLED, self.turn_number)
+            changes["flow_history"] = [*self.flow_history, dropped]
+            logger.warning("%r: too many flows are set aside", self.conversation_id)
+        return self._changed(**changes, suspended_flows=suspended)
+
+    @transition
+    def resume_flow(self, flow_id: str | None = None) -> bool:
+        """Go on with a flow that was set aside, by default the newest; no other is in progress.
+
+        It has its slots and its question as they were; an expired question is dropped.
+        """
+        if self.is_in_flow:
+            return self._not_applied("resume_flow", "another flow is in progress")
+        changes = self._resumed(flow_id, self.turn_number, self.pending_confirmation)
+        if not changes:
+            return self._not_applied("resume_flow", "no such flow is set aside")
+        return self._changed(
+            **{**self._without_flow(FlowStatus.CANCELLED, self.turn_number), **changes}
+        )
+
+    @transition
+    def complete_flow(self, flow_id: str | None = None) -> bool:
+        """Archive the active flow as completed, and drop its confirmation.
+
+        A question that belongs to no flow, and for which this one does not wait, stays open. The
+        flow that was set aside last comes back.
+
+        Args:
+            flow_id: which flow; another one is left alone. None is the active one.
+        """
+        return self._end_flow("complete_flow", FlowStatus.COMPLETED, flow_id)
+
+    @transition
+    def cancel_flow(self, flow_id: str | None = None) -> bool:
+        """Archive the active flow as cancelled, if there is one, and drop any confirmation.
+
+        Otherwise it does what `complete_flow` does.
+        """
+        question = self.pending_confirmation
+        if question is None or flow_id is not None:
+            return self._end_flow("cancel_flow", FlowStatus.CANCELLED, flow_id)
+        set_unvalidated(self, pending_confirmation=None)
+        return self._changed(**self._after_flow(FlowStatus.CANCELLED, self.turn_number))
+
+    @transition
+    def fail_flow(self, flow_id: str | None = None) -> bool:
+        """Archive the active flow as failed; otherwise it does what `complete_flow` does."""
+        return self._end_flow("fail_flow", FlowStatus.FAILED, flow_id)
 
     def _end_flow(self, transition: str, status: FlowStatus, flow_id: str | None) -> bool:
         flow = self.active_flow
