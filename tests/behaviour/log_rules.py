@@ -22,7 +22,6 @@ from tests.behaviour.draws import (
     MESSAGES,
     conversation_ids,
     conversations,
-    counts,
     message_ids,
     messages,
     tags,
@@ -160,9 +159,13 @@ class LogRules:
         self.model.fork_conversation(conversation_id, chosen, copy)
         self.last_write = None
 
-    @rule(conversation_id=conversation_ids, max_tokens=counts)
-    def read_a_window(self, conversation_id: str, max_tokens: int) -> None:
-        self.read("get_context_window", conversation_id, max_tokens=max_tokens)
+    @rule(
+        conversation_id=conversation_ids,
+        max_tokens=st.sampled_from([0, 4, 5, 10, 25]),  # a message costs 5, or 4 without a text
+        after=st.none() | message_ids,
+    )
+    def read_a_window(self, conversation_id: str, **window: Any) -> None:
+        self.read("get_context_window", conversation_id, **window)
 
     @rule(user_id=user_ids)
     def erase_user(self, user_id: str) -> None:

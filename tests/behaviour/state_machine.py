@@ -291,7 +291,8 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         by=st.sampled_from(["agent", "user", "conversation", "intent", "model", "day"]),
     )
     def sum_up_usage(self, where: TraceFilter, by: str) -> None:
-        self.read("summarize_usage", where, by=by)
+        found = self.read("summarize_usage", where, by=by)
+        assert repr(found) == repr(self.model.summarize_usage(where, by=by))  # of the same types
 
     # The stores themselves
 

@@ -9,10 +9,10 @@ import pytest
 
 from jazzmine import StoreClosedError
 from jazzmine.core.message_store import JSONMessageStore, MessageStore
-from tests.behaviour.apis import Api, take
+from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
 from tests.behaviour.calls import CALLS
-from tests.behaviour.samples import conversation, full_message, full_trace, message
+from tests.behaviour.samples import conversation, message
 
 VARIABLE = "JAZZMINE_MESSAGE_STORE"
 TIME_LIMITS = {
@@ -96,26 +96,6 @@ async def test_closing_one_store_leaves_another_on_the_same_data_open(
 
 
 # Opening
-
-
-@pytest.mark.smoke
-async def test_a_store_opened_again_has_all_that_was_stored(api: Api, config: Config) -> None:
-    async with await api.MessageStore.initialize(config) as store:
-        await store.store_turn(
-            conversation=conversation(metadata={"a": [1]}),
-            messages=[full_message("m1"), message("m2")],
-            trace=full_trace("m1"),
-        )
-        await store.flag_message("m2")
-
-    async with await api.MessageStore.initialize(config) as reopened:
-        assert await reopened.get_conversation_by_id("c1") == conversation(metadata={"a": [1]})
-        assert await reopened.get_messages_by_conversation_id("c1") == [
-            full_message("m1"),
-            message("m2", is_flagged=True),
-        ]
-        assert await reopened.get_turn_trace_by_message_id("m1") == full_trace("m1")
-        assert [m.id for m in await take(reopened.iter_messages("c1"), 2)] == ["m1", "m2"]
 
 
 async def test_opening_does_not_change_the_configuration(api: Api, config: Config) -> None:
