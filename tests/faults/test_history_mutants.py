@@ -19,7 +19,8 @@ from jazzmine.records.hook_arguments import Append, MessagePage, Turn
 from jazzmine.records.rows import Row, row_id
 from jazzmine.records.types import MIN_INT
 from jazzmine.sync.message_store import ANY, Message, MessageStore
-from tests.faults.test_histories import call_at_once, check, clients, prepare
+from tests.faults.history_checks import check
+from tests.faults.test_histories import call_at_once, clients, prepare
 from tests.faults.unordered import Unordered
 
 UNEXPLAINED = "no order of the calls"
