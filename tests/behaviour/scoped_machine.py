@@ -10,6 +10,7 @@ from hypothesis.stateful import rule
 
 from jazzmine import ConflictError, Conversation, IntegrityError, NotFoundError, ScopeError
 from tests.behaviour.draws import (
+    CONVERSATIONS,
     conversation_ids,
     conversations,
     listings,
@@ -25,7 +26,6 @@ class ScopedMachine(StoreMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.whole = self.model
         self.viewer: str | None = None
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -83,7 +83,6 @@ class ScopedMachine(StoreMachine):
         found = self.runner.collect(lambda: store.iter_messages(conversation_id, batch_size=size))
         assert found == expected
 
-    @rule(user_id=user_ids)
     def erase_user(self, user_id: str) -> None:
         expected = self.outcome(self.model.erase_user, user_id)
         found = self.outcome(self.call, "erase_user", user_id)
@@ -100,6 +99,11 @@ class ScopedMachine(StoreMachine):
     def fork_conversation(
         self, conversation_id: str, copy: Conversation, until: str | None
     ) -> None:
+        conversation_id = self.stored_conversation(conversation_id)
+        until = until and self.message_within(conversation_id, until)
+        free = [c for c in CONVERSATIONS if c not in self.whole.conversations]
+        if free and copy.title:
+            copy = copy.model_copy(update={"id": free[0]})
         is_strangers = self.viewer not in (None, copy.user_id)
         there = self.whole.get_conversation_by_id(copy.id)
         found = self.outcome(self.call, "fork_conversation", conversation_id, copy, until=until)

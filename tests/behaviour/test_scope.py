@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from jazzmine import (
     JazzmineError,
@@ -31,6 +29,7 @@ from tests.behaviour.scope_samples import (
 )
 from tests.behaviour.scoped_machine import scoped_machine
 from tests.behaviour.state_machine import SETTINGS
+from tests.mutants import run_machine
 
 # Called without an id of a record; what they return is tested below.
 OF_THE_USER = {
@@ -168,7 +167,6 @@ async def test_whose_a_conversation_is_is_asked_once(
 def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
     api: Api, backend: Backend, config: Config
 ) -> None:
-    profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * backend.share))
     with Runner() as runner:
         stores = scoped_machine(lambda: api.MessageStore.initialize(config), runner)
-        run_state_machine_as_test(stores, settings=profile)
+        run_machine(stores, SETTINGS, backend.share)

@@ -16,7 +16,15 @@ import threading
 import time
 from typing import Any
 
-from jazzmine import ConflictError, Conversation, DeleteItem, MemoryItem, Message, PutItem
+from jazzmine import (
+    ConflictError,
+    Conversation,
+    DeleteItem,
+    MemoryItem,
+    Message,
+    MessageRole,
+    PutItem,
+)
 from jazzmine.backends.json import database as json_store
 from jazzmine.core import MessageStore as AsyncMessageStore
 from jazzmine.sync import LongTermMemoryStore, MessageStore
@@ -46,7 +54,7 @@ def write_messages(config: Any, api: str, first: str, broken: str) -> None:
                     id=name,
                     conversation_id="c1",
                     user_id="u1",
-                    role="user",
+                    role=MessageRole.USER,
                     original_content=TEXT,
                     episode_id=number,
                     timestamp=writer,
