@@ -40,6 +40,7 @@ class LogRules:
 
     model: Model
     whole: Model
+    forget_deleted: Callable[[], None]
     stored_conversation: Callable[[str], str]
     stored_message: Callable[[str], str]
     last_write: Any
@@ -199,6 +200,7 @@ class LogRules:
         else:
             self.read("move_user", user_id, other_user_id)
             self.last_write = None
+        self.forget_deleted()
 
     def erase_user(self, user_id: str) -> None:
         erasure = self.call("erase_user", user_id)
@@ -215,3 +217,4 @@ class LogRules:
     def prune_conversations(self, before: int, limit: int, where: dict[str, Any] | None) -> None:
         self.read("prune_conversations", before=before, limit=limit, where=where)
         self.last_write = None
+        self.forget_deleted()

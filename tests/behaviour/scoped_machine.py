@@ -18,7 +18,7 @@ from tests.behaviour.draws import (
     user_ids,
 )
 from tests.behaviour.scoped_model import ScopedModel
-from tests.behaviour.state_machine import EXPECTED_ERRORS, Runner, StoreMachine
+from tests.behaviour.state_machine import EXPECTED_ERRORS, StoreMachine
 
 
 class ScopedMachine(StoreMachine):
@@ -126,9 +126,3 @@ class ScopedMachine(StoreMachine):
             chosen = {old: (new, trace_ids.get(new)) for old, new in found.items()}
             self.whole.fork_conversation(conversation_id, chosen, copy)
         self.last_write = None
-
-
-def scoped_machine(open_store: Callable[[], Any], runner: Runner) -> type[ScopedMachine]:
-    """Return the state machine of a store; its arguments are those of `machine`."""
-    members = {"open_store": staticmethod(open_store), "runner": runner}
-    return type("Machine", (ScopedMachine,), members)

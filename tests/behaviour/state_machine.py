@@ -85,6 +85,7 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
 
     open_store: ClassVar[Callable[[], Any]]
     runner: ClassVar[Runner]
+    remembers: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,6 +103,12 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
                 self.call("delete_conversation", conversation_id)
             for store in self.stores:
                 self.runner.run(store.close())
+
+    def forget_deleted(self) -> None:
+        """Open the other store again if it remembers conversations that this one has deleted."""
+        if self.remembers:
+            self.runner.run(self.stores[1].close())
+            self.stores[1] = self.opened()
 
     # Of the drawn ids few are stored, or fit together
 
@@ -356,12 +363,21 @@ def _stored(records: dict[str, Any], drawn: str) -> str:
     return list(records)[int(drawn[1:]) % len(records)] if is_needed else drawn
 
 
-def machine(open_store: Callable[[], Any], runner: Runner) -> type[StoreMachine]:
+def machine(
+    open_store: Callable[[], Any],
+    runner: Runner,
+    *,
+    remembers: bool = False,
+    kind: type[StoreMachine] = StoreMachine,
+) -> type[StoreMachine]:
     """Return the state machine of a store.
 
     Args:
         open_store: opens a store; all its stores have the same data.
         runner: makes the calls.
+        remembers: whether a store goes on storing messages in a conversation that it knows if
+            another process deletes that conversation, as `docs/backends/mongodb.md` says.
+        kind: the base of the state machine.
     """
-    members = {"open_store": staticmethod(open_store), "runner": runner}
-    return type("Machine", (StoreMachine,), members)
+    members = {"open_store": staticmethod(open_store), "runner": runner, "remembers": remembers}
+    return type("Machine", (kind,), members)

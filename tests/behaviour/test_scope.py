@@ -27,8 +27,8 @@ from tests.behaviour.scope_samples import (
     STRANGER,
     TRACES,
 )
-from tests.behaviour.scoped_machine import scoped_machine
-from tests.behaviour.state_machine import SETTINGS
+from tests.behaviour.scoped_machine import ScopedMachine
+from tests.behaviour.state_machine import SETTINGS, machine
 from tests.mutants import run_machine
 
 # Called without an id of a record; what they return is tested below.
@@ -168,5 +168,10 @@ def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
     api: Api, backend: Backend, config: Config
 ) -> None:
     with Runner() as runner:
-        stores = scoped_machine(lambda: api.MessageStore.initialize(config), runner)
+        stores = machine(
+            lambda: api.MessageStore.initialize(config),
+            runner,
+            remembers=backend.name == "mongodb",
+            kind=ScopedMachine,
+        )
         run_machine(stores, SETTINGS, backend.share)

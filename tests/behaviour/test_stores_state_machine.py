@@ -16,5 +16,9 @@ def test_any_sequence_of_calls_has_the_results_of_the_model(
     api: Api, backend: Backend, config: Config
 ) -> None:
     with Runner() as runner:
-        stores = machine(lambda: api.MessageStore.initialize(config), runner)
+        stores = machine(
+            lambda: api.MessageStore.initialize(config),
+            runner,
+            remembers=backend.name == "mongodb",
+        )
         run_machine(stores, SETTINGS, backend.share)
