@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.frame.lab import Lab, median_time, race
-from benchmarks.frame.results import Row, within
+from benchmarks.frame.results import Row
 
 ROUNDS = 21
 
@@ -29,7 +29,7 @@ def answer(lab: Lab) -> Iterator[Row]:
 
     def beside(ours: str, other: str) -> Row:
         pairs = race(_process(folder, ours), _process(folder, other), ROUNDS)
-        limit = within(1.5) if other == "import pydantic" else None
+        limit = 1.5 if other == "import pydantic" else None
         return Row(ours.partition("\n")[0], pairs, limit, beside=other.partition("\n")[0])
 
     yield beside(IMPORT, "import pydantic")

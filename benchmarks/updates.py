@@ -17,7 +17,7 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.frame.lab import Lab, race
-from benchmarks.frame.results import Pairs, Row, at_most, within
+from benchmarks.frame.results import Pairs, Row
 from jazzmine.core.working_memory import TurnCache, WorkingMemoryStore
 from jazzmine.sync.working_memory import WorkingMemoryStore as SyncWorkingMemoryStore
 from tests.servers import postgres
@@ -78,7 +78,7 @@ def answer(lab: Lab) -> Iterator[Row]:
             found = race(racer(storage, 0), racer("memory", 0), ROUNDS)
             yield Row(f"{storage}: an update", found, beside="in memory")
             found = race(racer(storage, 1_000), racer(storage, 100), ROUNDS)
-            yield Row("  at turn 1,000", found, within(1.2), beside="at turn 100")
+            yield Row("  at turn 1,000", found, 1.2, beside="at turn 100")
         if storage != "memory":
             with places(storage, lab.folder()) as config:
                 yield from _at_once(config)
@@ -94,8 +94,8 @@ def _at_once(config: Any) -> Iterator[Row]:
         kept = store.get_or_create(CID, "user", "agent").revision - before
     ratio = max(times) / statistics.median(times)
     lost = PROCESSES * EACH - kept
-    yield Row("  8 processes: lost", Pairs([lost], []), at_most(0), unit="")
-    yield Row("  the longest / the median", Pairs([ratio], []), at_most(50), unit="")
+    yield Row("  8 processes: lost", Pairs([lost], []), 0, unit="")
+    yield Row("  the longest / the median", Pairs([ratio], []), 50, unit="")
 
 
 _prepared: list[Any] = []

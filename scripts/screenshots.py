@@ -59,15 +59,11 @@ PICTURES = (
         ("details.trace >> nth=-1 >> summary >> nth=0",),
         "article >> nth=-4",
     ),
-    Picture("inspector-thread-phone", THREAD, 390, 760, "dark"),
     Picture("inspector-turn", FAILED, 1180, 1000, "dark", ("details.call >> nth=-1 >> summary",)),
     Picture("inspector-turns", "/turns", 1180, 560, "light"),
-    Picture("inspector-turns-phone", "/turns?errors=yes", 390, 760, "light"),
     Picture("inspector-search", "/search?words=kettle+damaged", 1180, 560, "light"),
-    Picture("inspector-memory", f"/memory?id={sample_desk.NEWEST}", 390, 760, "light"),
     Picture("inspector-usage", "/usage?since=2026-10-22", 1180, 900, "dark"),
 )
-EMPTY = Picture("inspector-empty", "/", 1180, 480, "light")
 ADAPTER = Picture("adapter-turn", "/turn?message=", 1180, 640, "light")
 
 SHOWN = ("show", sample_desk.NEWEST, "--last", "4", "--traces")
@@ -117,7 +113,7 @@ async def run_an_agent(url: str) -> str:
     from agents import Runner
 
     from jazzmine.adapters.openai_agents import JazzmineSession
-    from tests.adapters.openai_agents_program import agent
+    from tests.adapters.scripted_openai_agents import agent
 
     async with await MessageStore.initialize(url) as store:
         session = JazzmineSession(store, "trip-1", user_id="ada", agent_id="guide")
@@ -132,12 +128,10 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sample_desk.fill(folder / "desk.db", round(END.timestamp() * 1000))
-        sample_desk.fill(folder / "empty.db", 0, conversations=0)
-        desk, empty, agents = (f"sqlite:{folder / each}.db" for each in ("desk", "empty", "agents"))
+        desk, agents = (f"sqlite:{folder / each}.db" for each in ("desk", "agents"))
         draw_terminal(desk)
         async with chromium.running() as browser:
             await take(browser, folder, ["--store", desk, "--memory", desk], PICTURES)
-            await take(browser, folder, ["--store", empty], [EMPTY])
             if problem := missing("openai_agents"):
                 print(f"adapter-turn.png is left as it was: {problem}")
                 return

@@ -74,26 +74,6 @@ def pytest_configure_node(node: Any) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, Any, Any]:
-    """Report in a few lines that a server does not start."""
-    report = yield
-    if call.excinfo is not None and isinstance(call.excinfo.value, run_folder.CannotStartError):
-        report.longrepr = str(call.excinfo.value)
-    return report
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """End the run in every process if a server does not start."""
-    result = yield
-    if reason := run_folder.stop_reason():
-        item.session.shouldstop = reason.partition("\n")[0].rstrip(":")
-    return result
-
-
-@pytest.hookimpl(wrapper=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, None]:
     """Choose combinations of parameters."""
     yield

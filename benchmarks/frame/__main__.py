@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import os
 import platform
 import shutil
@@ -27,13 +26,11 @@ def main() -> int:
     """Return 0, or 1 if a benchmark failed; the measured values do not affect the exit status."""
     options = _options()
     print(_machine())
-    answers: dict[str, list[Row]] = {}
+    rows: list[Row] = []
     with _scratch() as scratch:
         lab = Lab(scratch)
-        crashed = [name for name in options.questions if not _ask(name, lab, answers)]
-    _conclude(answers)
-    if options.json:
-        options.json.write_text(json.dumps(_raw(answers), indent=1) + "\n")
+        crashed = [name for name in options.questions if not _ask(name, lab, rows)]
+    _conclude(rows)
     if crashed:
         print(f"could not be answered: {', '.join(crashed)}", file=sys.stderr)
     return 1 if crashed else 0
@@ -53,24 +50,25 @@ def _scratch() -> Iterator[Path]:
             common.rmdir()
 
 
-def _ask(name: str, lab: Lab, answers: dict[str, list[Row]]) -> bool:
+def _ask(name: str, lab: Lab, rows: list[Row]) -> bool:
     started = time.perf_counter()
     try:
         question = importlib.import_module(f"benchmarks.{name}")
-        answers[name] = list(question.answer(lab))
+        answered = list(question.answer(lab))
     except Exception:
         traceback.print_exc()
         return False
     title = (question.__doc__ or "").splitlines()[0]
     print(f"\n{name}: {title} ({time.perf_counter() - started:.0f} s)\n")
-    print(table(answers[name]), flush=True)
+    print(table(answered), flush=True)
+    rows += answered
     return True
 
 
-def _conclude(answers: dict[str, list[Row]]) -> None:
-    rows = [row for found in answers.values() for row in found if row.bar is not None]
-    missed = [row for row in rows if not row.reached]
-    print(f"\n{len(rows) - len(missed)} of {len(rows)} bars reached")
+def _conclude(rows: list[Row]) -> None:
+    missed = [row for row in rows if row.reached is False]
+    reached = sum(row.reached is True for row in rows)
+    print(f"\n{reached} of {reached + len(missed)} limits reached")
     for row in missed:
         print(f"  not reached: {row.label}")
 
@@ -82,18 +80,10 @@ def _machine() -> str:
     return f"Python {platform.python_version()}, {cores} cores, load {load:.1f}{busy}"
 
 
-def _raw(answers: dict[str, list[Row]]) -> dict[str, object]:
-    return {
-        "machine": f"{platform.platform()}, {_machine()}",
-        "questions": {name: [row.to_dict() for row in rows] for name, rows in answers.items()},
-    }
-
-
 def _options() -> argparse.Namespace:
     known = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
     parser = argparse.ArgumentParser(prog="benchmarks/run", description=__doc__)
     parser.add_argument("questions", nargs="*", metavar="question", help=", ".join(known))
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw numbers")
     options = parser.parse_args()
     unknown = sorted(set(options.questions) - set(known))
     if unknown:

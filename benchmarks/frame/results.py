@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 Unit = Literal["s", ""]
@@ -18,29 +18,12 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Bar:
-    """The highest ratio of the two sides, or our highest value."""
-
-    kind: Literal["times its cost", "at most"]
-    limit: float
-
-
-def within(times: float) -> Bar:
-    """Our value may be at most this many times the other one."""
-    return Bar("times its cost", times)
-
-
-def at_most(value: float) -> Bar:
-    return Bar("at most", value)
-
-
-@dataclass(frozen=True)
 class Row:
-    """One line of a table."""
+    """One line of a table; the limit is for the ratio, or for our value if it has none."""
 
     label: str
     pairs: Pairs
-    bar: Bar | None = None
+    limit: float | None = None
     beside: str = "-"
     unit: Unit = "s"
 
@@ -53,14 +36,9 @@ class Row:
     @property
     def reached(self) -> bool | None:
         """Return whether the median is within the limit; None without a limit."""
-        if self.bar is None:
+        if self.limit is None:
             return None
-        values = self.ratios if self.bar.kind == "times its cost" else self.pairs.ours
-        return statistics.median(values) <= self.bar.limit
-
-    def to_dict(self) -> dict[str, object]:
-        """The raw numbers, for a file."""
-        return {**asdict(self), "ratios": self.ratios, "reached": self.reached}
+        return statistics.median(self.ratios or self.pairs.ours) <= self.limit
 
 
 HEADER = ("measured", "beside", "its median", "ours", "ratio", "min - max", "limit", "reached")
@@ -100,11 +78,9 @@ def _span(row: Row) -> str:
 
 
 def _limit(row: Row) -> str:
-    if row.bar is None:
+    if row.limit is None:
         return "-"
-    if row.bar.kind == "at most":
-        return _value(row.bar.limit, row.unit)
-    return f"{row.bar.limit:g} x"
+    return f"{row.limit:g} x" if row.ratios else _value(row.limit, row.unit)
 
 
 def _value(value: float, unit: Unit) -> str:

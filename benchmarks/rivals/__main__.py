@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sqlite3
@@ -19,12 +18,10 @@ from typing import Any
 import psycopg
 
 from benchmarks.frame.__main__ import FOLDER
-from benchmarks.rivals import cost, environments, integrity, tables
-from benchmarks.rivals.environments import Environment
+from benchmarks.rivals import cost, integrity, tables
 from benchmarks.rivals.places import Place, PostgreSQL, SQLite
-from benchmarks.rivals.processes import opened, processes
 from benchmarks.rivals.rivals import RIVALS, Rival
-from benchmarks.rivals.workers import Worker
+from benchmarks.rivals.workers import Worker, opened, processes
 from tests.servers.postgres import Server, port_of
 
 Figures = dict[str, Any]
@@ -34,32 +31,28 @@ _SIZES = (
     ("processes", 8, 3, "processes that write to one session"),
     ("each", 200, 20, "messages of each of them"),
     ("kills", 100, 3, "processes that are killed in a turn"),
-    ("alternating", 40, 10, "messages of two processes with unequal or stopped clocks"),
+    ("alternating", 40, 10, "messages of two processes with unequal clocks"),
     ("times", 200, 20, "calls of each kind that are timed"),
     ("long", 10_000, 400, "messages of a long session"),
     ("turns", 1_000, 50, "turns before the bytes of one are counted"),
-    ("sessions", 10_000, 200, "sessions of a user who lists them"),
 )
 
 
 class Run:
-    """One run over all scenarios, with the results so far.
+    """One run over all scenarios.
 
     Attributes:
         stores: the figures of each scenario by its name, by store.
-        libraries: the versions and the weight of each library.
     """
 
     def __init__(self, options: argparse.Namespace, scratch: str, memory: str, dsn: str) -> None:
         self.stores: dict[str, Figures] = {}
-        self.libraries: dict[str, Figures] = {}
         self._options, self._dsn = options, dsn
         self._scratch, self._memory = scratch, memory
 
     def measure(self, rival: Rival) -> None:
         """Run every scenario on a store; one that fails does not stop the others."""
         o = self._options
-        port, reads = port_of(self._dsn), max(o.times // 10, 5)
 
         def scenario(
             name: str,
@@ -69,29 +62,32 @@ class Run:
             unsafe: bool = False,
         ) -> None:
             """Run a scenario on an empty database; an `unsafe` one flushes nothing to the disk."""
-
-            def run() -> integrity.Figures:
+            started = time.perf_counter()
+            figures: Figures
+            try:
                 with processes(rival, count, own_clock=own_clock) as workers:
-                    return call(workers, self._place(rival, unsafe))
-
-            self._note(rival, name, run)
+                    figures = call(workers, self._place(rival, unsafe))
+            except Exception as error:
+                figures = _failure(error)
+            self.stores.setdefault(rival.label, {})[name] = figures
+            seconds = time.perf_counter() - started
+            print(f"{rival.label}: {name} ({seconds:.0f} s) {figures}", file=sys.stderr, flush=True)
 
         scenario("at once", o.processes, lambda w, at: integrity.at_once(w, at, o.each))
         if rival.kind == "PostgreSQL":
+            port = port_of(self._dsn)
             scenario("dropped", 1, lambda w, at: integrity.reply_dropped(w[0], at, port))
             scenario("ahead", 2, lambda w, at: integrity.clock_ahead(w, at, o.alternating), True)
-        scenario("stopped", 2, lambda w, at: integrity.clock_stopped(w, at, o.alternating), True)
         scenario("erased", 1, lambda w, at: integrity.erased(w[0], at))
         scenario("killed", 2, lambda w, at: integrity.killed(w[0], w[1], at, o.kills))
-        sizes = o.turns, o.long, reads
+        sizes = o.turns, o.long, max(o.times // 10, 5)
         scenario("long", 1, lambda w, at: cost.long_session(w[0], at, *sizes), unsafe=True)
-        scenario("lists", 1, lambda w, at: cost.lists(w[0], at, o.sessions, reads), unsafe=True)
 
     def race(self, rivals: Sequence[Rival]) -> None:
         """Time the calls of all stores in turn; one that fails drops out."""
-        racers = {rival.label: (rival, self._racer(rival)) for rival in rivals}
+        racers = {rival.label: self._racer(rival) for rival in rivals}
         while racers:
-            for label, (rival, racer) in list(racers.items()):
+            for label, racer in list(racers.items()):
                 try:
                     next(racer)
                     continue
@@ -99,36 +95,15 @@ class Run:
                     figures = end.value
                 except Exception as error:
                     figures = _failure(error)
-                self.stores.setdefault(rival.label, {})["calls"] = figures
+                self.stores.setdefault(label, {})["calls"] = figures
                 del racers[label]
 
-    def weigh(self, environment: Environment, statement: str) -> None:
-        """Note the versions of a library and its drivers, its time to import, and its size."""
-        try:
-            figures = cost.weight(environment, statement, 5)
-        except Exception as error:
-            figures = _failure(error)
-        versions = environments.versions(environment)
-        self.libraries[environment.title] = {"versions": versions, "weight": figures}
-
     def has_failures(self) -> bool:
-        results = [*self.stores.values(), *self.libraries.values()]
-        return any("error" in figures for each in results for figures in each.values())
+        return any("error" in each for results in self.stores.values() for each in results.values())
 
     def _racer(self, rival: Rival) -> Generator[None, None, Figures]:
         with processes(rival, 1) as [worker], opened([worker], self._place(rival).address):
             return (yield from cost.calls(worker, self._options.times))
-
-    def _note(self, rival: Rival, name: str, run: Callable[[], integrity.Figures]) -> None:
-        started = time.perf_counter()
-        figures: Figures
-        try:
-            figures = run()
-        except Exception as error:
-            figures = _failure(error)
-        self.stores.setdefault(rival.label, {})[name] = figures
-        seconds = time.perf_counter() - started
-        print(f"{rival.label}: {name} ({seconds:.0f} s) {figures}", file=sys.stderr, flush=True)
 
     def _place(self, rival: Rival, unsafe: bool = False) -> Place:
         if rival.kind == "SQLite":
@@ -157,26 +132,15 @@ def main() -> int:
         Server("18", fsync=True) as server,
     ):
         run = Run(options, scratch, fast, server.dsn)
-
-        def keep() -> None:
-            if options.json:
-                report = {"machine": _machine(server.dsn, load), "options": vars(options)}
-                report |= {"stores": run.stores, "libraries": run.libraries}
-                options.json.write_text(json.dumps(report, indent=1, default=str) + "\n")
-
         words = options.only or [""]
         rivals = [rival for rival in RIVALS if any(word in rival.label for word in words)]
         for rival in rivals:
             run.measure(rival)
-            keep()
         run.race(rivals)
-        for environment, statement in {r.environment: r.adapter.imports for r in rivals}.items():
-            run.weigh(environment, statement)
-        keep()
         machine = _machine(server.dsn, load)
     with suppress(OSError):
         common.rmdir()
-    print(*tables.report(machine, vars(options), run.stores, run.libraries), sep="\n\n")
+    print(*tables.report(machine, run.stores), sep="\n\n")
     return int(run.has_failures())
 
 
@@ -194,7 +158,6 @@ def command_line() -> argparse.Namespace:
     """Return the options, with the sizes of a whole or of a short run."""
     parser = argparse.ArgumentParser(prog="benchmarks/rivals/run", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="WORD", help="stores whose names have a word")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw figures")
     parser.add_argument("--short", action="store_true", help="small sizes: does everything work?")
     for name, whole, short, text in _SIZES:
         text = f"{text}; {whole:,}, or {short:,} in a short run"

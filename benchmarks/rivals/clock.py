@@ -1,4 +1,4 @@
-"""A clock of a process that can be ahead of the others, or stand still."""
+"""A clock of a process that can be ahead of the others."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 
 _system_time = time.time
 _ahead = 0.0
-_frozen: float | None = None
 
 
 def now() -> float:
-    return (_system_time() if _frozen is None else _frozen) + _ahead
+    return _system_time() + _ahead
 
 
-def set_clock(ahead: float = 0.0, frozen: float | None = None) -> None:
-    """Put the clock of this process ahead by some seconds, or stop it at a time."""
-    global _ahead, _frozen
-    _ahead, _frozen = ahead, frozen
+def set_clock(ahead: float) -> None:
+    """Put the clock of this process ahead by some seconds."""
+    global _ahead
+    _ahead = ahead
 
 
 def install() -> None:

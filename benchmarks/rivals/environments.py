@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks.frame.environments import ROOT, pip, renewed
@@ -18,21 +16,15 @@ class Environment:
 
     Attributes:
         name: that of its folder.
-        title: what the tables call the library.
         requirements: what `pip install` is told, the library first.
     """
 
     name: str
-    title: str
     requirements: tuple[str, ...]
 
     @property
     def folder(self) -> Path:
         return FOLDER / self.name
-
-    @property
-    def packages(self) -> Path:
-        return next(self.folder.glob("lib/python*/site-packages"))
 
 
 # The drivers of all libraries, so that no difference between two stores is one between two of them.
@@ -40,15 +32,12 @@ ASYNCPG, AIOSQLITE = "asyncpg==0.32.0", "aiosqlite==0.22.1"
 PSYCOPG, PSYCOPG_POOL = "psycopg[binary]==3.3.9", "psycopg-pool==3.3.3"
 SQLALCHEMY = "sqlalchemy[asyncio]==2.1.9"
 
-JAZZMINE = Environment(
-    "jazzmine", "jazzmine", ("--editable", f"{ROOT}[postgres]", PSYCOPG, PSYCOPG_POOL)
-)
+JAZZMINE = Environment("jazzmine", ("--editable", f"{ROOT}[postgres]", PSYCOPG, PSYCOPG_POOL))
 OPENAI_AGENTS = Environment(
-    "openai_agents", "OpenAI Agents", ("openai-agents==0.24.0", SQLALCHEMY, ASYNCPG, AIOSQLITE)
+    "openai_agents", ("openai-agents==0.24.0", SQLALCHEMY, ASYNCPG, AIOSQLITE)
 )
 LANGGRAPH = Environment(
     "langgraph",
-    "LangGraph",
     (
         "langgraph==1.2.22",
         "langgraph-checkpoint-sqlite==3.1.2",
@@ -58,20 +47,15 @@ LANGGRAPH = Environment(
         AIOSQLITE,
     ),
 )
-JAZZMINE_SAVER = Environment(
-    "jazzmine_saver", "JazzmineSaver", (*JAZZMINE.requirements, *LANGGRAPH.requirements)
-)
+JAZZMINE_SAVER = Environment("jazzmine_saver", (*JAZZMINE.requirements, *LANGGRAPH.requirements))
 LANGCHAIN = Environment(
     "langchain",
-    "LangChain",
     ("langchain-postgres==0.0.19", PSYCOPG, PSYCOPG_POOL, SQLALCHEMY, ASYNCPG),
 )
-AGNO = Environment("agno", "Agno", ("agno==3.1.10", SQLALCHEMY, PSYCOPG))
-GOOGLE_ADK = Environment(
-    "google_adk", "Google ADK", ("google-adk[db]==2.13.0", SQLALCHEMY, ASYNCPG, AIOSQLITE)
-)
+AGNO = Environment("agno", ("agno==3.1.10", SQLALCHEMY, PSYCOPG))
+GOOGLE_ADK = Environment("google_adk", ("google-adk[db]==2.13.0", SQLALCHEMY, ASYNCPG, AIOSQLITE))
 LLAMA_INDEX = Environment(
-    "llama_index", "LlamaIndex", ("llama-index-core==0.14.25", SQLALCHEMY, ASYNCPG, AIOSQLITE)
+    "llama_index", ("llama-index-core==0.14.25", SQLALCHEMY, ASYNCPG, AIOSQLITE)
 )
 
 ENVIRONMENTS = (
@@ -84,14 +68,6 @@ ENVIRONMENTS = (
     GOOGLE_ADK,
     LLAMA_INDEX,
 )
-
-
-def versions(environment: Environment) -> dict[str, str]:
-    """Return the installed versions of the library and of the drivers, by their names."""
-    wanted = {re.split(r"[=\[]", text)[0] for text in environment.requirements} | {"jazzmine"}
-    installed = distributions(path=[str(environment.packages)])
-    names = {each.metadata["Name"]: each.version for each in installed}
-    return {name: names[name] for name in sorted(names) if name.lower() in wanted}
 
 
 def make(environment: Environment) -> None:

@@ -28,15 +28,11 @@ class Place(Protocol):
     def values(self) -> Iterator[bytes]:
         """Each row of each table, as bytes in which a text can be found."""
 
-    def raw(self) -> bytes | None:
-        """All bytes of the files, or None if they are a server's."""
-
 
 class SQLite:
     """A file in a new folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
         self.address = str(folder / f"{next(_numbers)}.db")
 
     def through(self, port: int) -> str:
@@ -56,9 +52,6 @@ class SQLite:
             for row in connection.execute(f'SELECT * FROM "{table}"'):
                 yield b" ".join(map(_bytes, row))
         connection.close()
-
-    def raw(self) -> bytes:
-        return b"".join(path.read_bytes() for path in self._folder.glob("*.db*"))
 
 
 class PostgreSQL:
@@ -97,9 +90,6 @@ class PostgreSQL:
             for (table,) in connection.execute(query.encode()).fetchall():
                 for row in connection.execute(f"SELECT * FROM {table}".encode()):
                     yield b" ".join(map(_bytes, row))
-
-    def raw(self) -> None:
-        return None
 
 
 _OURS = (

@@ -16,12 +16,10 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any, TypedDict
 
 from benchmarks.rivals import clock
-from benchmarks.rivals.scenario import Scenario
 
 TEXT = "Where is my order? It has not arrived yet, and the tracking number shows nothing. " * 2
 EVERYTHING = 1_000_000
@@ -52,21 +50,15 @@ def id_in(text: str) -> str:
     return match[1] if match else ""
 
 
-class Store(Scenario):
+class Store:
     """The store of one library; a place is the path of an SQLite file, or a DSN of PostgreSQL.
 
     An adapter implements `open`, `create`, `add`, `newest`, `erase` and `close`. It overrides
-    `parts` or `turn` if its framework writes a turn step by step, `for_model` if its framework
-    repairs what it reads, and `page` if it can list sessions.
+    `parts` or `turn` if its framework writes a turn step by step.
     """
 
     imports = ""
-    """The statement of which the time is measured."""
-
-    def __init__(self, folder: Path, own_clock: bool = False) -> None:
-        super().__init__(folder)
-        if own_clock:
-            clock.install()
+    """The statement that imports the library."""
 
     async def open(self, place: str) -> None:
         """Open the store, and create its tables."""
@@ -104,18 +96,10 @@ class Store(Scenario):
                 await asyncio.sleep(0 if message["role"] == "user" else pause())
             await self.add(session, user, part)
 
-    async def for_model(self, session: str, user: str) -> list[Said]:
-        """Return what the framework would send to the model after what is stored."""
-        return await self.newest(session, user, EVERYTHING)
-
-    async def page(self, user: str, count: int) -> int | None:
-        """List sessions of a user; the number of listed ones, or None if there are no lists."""
-        return None
-
     # What the scenarios call.
 
-    def set_clock(self, ahead: float = 0.0, frozen: float | None = None) -> None:
-        clock.set_clock(ahead, frozen)
+    def set_clock(self, ahead: float) -> None:
+        clock.set_clock(ahead)
 
     async def warm_up(self, session: str, user: str) -> None:
         await self.newest(session, user, 1)
@@ -174,10 +158,6 @@ class Store(Scenario):
         for start in range(0, count, 400):
             await self.add(session, user, messages[start : start + 400])
 
-    async def create_many(self, count: int, user: str) -> None:
-        for number in range(count):
-            await self.create(f"listed-{number}", user, f"Order {number}")
-
     async def time_adds(self, session: str, user: str, count: int, prefix: str) -> list[float]:
         """The seconds of adding one message."""
         ids = [f"{session}-one-{prefix}-{number}" for number in range(count)]
@@ -192,12 +172,6 @@ class Store(Scenario):
         """The seconds of reading the newest messages."""
         assert len(await self.newest(session, user, count)) == count
         return await _times([partial(self.newest, session, user, count)] * times)
-
-    async def time_page(self, user: str, count: int, times: int) -> list[float] | None:
-        """The seconds of listing sessions."""
-        if await self.page(user, count) is None:
-            return None
-        return await _times([partial(self.page, user, count)] * times)
 
 
 async def _times(calls: Sequence[Callable[[], Awaitable[object]]]) -> list[float]:

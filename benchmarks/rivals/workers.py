@@ -1,39 +1,38 @@
-"""The driver's side of a worker process."""
+"""The driver's side of worker processes, each with the store of a library."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import threading
-from collections.abc import Mapping
-from pathlib import Path
-from types import TracebackType
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from benchmarks.frame.environments import ROOT
-from benchmarks.rivals.scenario import Scenario
+from benchmarks.frame.environments import ROOT, python_of
+from benchmarks.rivals.rivals import Rival
 
 DEADLINE = 900.0
 """Seconds after which a worker that does not answer is killed."""
 
 
 class WorkerError(Exception):
-    """A scenario raised, or its process ended; the text is the worker's traceback."""
+    """A call raised, or its process ended; the text is the worker's traceback."""
 
 
 class Worker:
-    """A process that holds one scenario; `python` is the interpreter of its environment."""
+    """A process in the environment of a library, with one store."""
 
-    def __init__(self, python: str | Path) -> None:
-        command = [str(python), "-m", "benchmarks.rivals.worker"]
+    def __init__(self, rival: Rival, own_clock: bool) -> None:
+        store = f"{rival.adapter.__module__}:{rival.adapter.__qualname__}"
+        command = [str(python_of(rival.environment.folder)), "-m", "benchmarks.rivals.worker"]
         self._process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, store, *["own-clock"] * own_clock],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-
-    def make(self, scenario: type[Scenario], folder: Path, options: Mapping[str, object]) -> None:
-        name = f"{scenario.__module__}:{scenario.__qualname__}"
-        self._send({"scenario": name, "folder": str(folder), "options": dict(options)})
-        self.receive()
 
     def call(self, method: str, **arguments: object) -> Any:
         self.send(method, **arguments)
@@ -41,16 +40,16 @@ class Worker:
 
     def send(self, method: str, **arguments: object) -> None:
         """Start a call; several workers can run calls before the first `receive`."""
-        self._send({"call": method, "arguments": arguments})
+        assert self._process.stdin is not None
+        print(json.dumps({"call": method, "arguments": arguments}), file=self._process.stdin)
+        self._process.stdin.flush()
 
     def receive(self) -> Any:
         assert self._process.stdout is not None
         watchdog = threading.Timer(DEADLINE, self._process.kill)
         watchdog.start()
-        try:
-            line = self._process.stdout.readline()
-        finally:
-            watchdog.cancel()
+        line = self._process.stdout.readline()
+        watchdog.cancel()
         if not line:
             raise WorkerError(f"the worker ended with status {self._process.wait()}")
         reply = json.loads(line)
@@ -58,24 +57,31 @@ class Worker:
             raise WorkerError(reply["error"])
         return reply["result"]
 
-    def _send(self, request: Mapping[str, object]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
-    def __enter__(self) -> Worker:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is not None:
-            self._process.kill()
-        try:
-            self._process.communicate(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
+@contextmanager
+def processes(rival: Rival, count: int, *, own_clock: bool = False) -> Iterator[list[Worker]]:
+    """Processes in the library's environment, for a block."""
+    with ExitStack() as stack:
+        workers = []
+        for _ in range(count):
+            workers.append(Worker(rival, own_clock))
+            stack.callback(workers[-1].end)
+        yield workers
+
+
+@contextmanager
+def opened(workers: Sequence[Worker], address: str) -> Iterator[None]:
+    """Open the stores of some processes; the first creates the tables before the others open."""
+    first, *others = workers
+    first.call("open", place=address)
+    for worker in others:
+        worker.send("open", place=address)
+    for worker in others:
+        worker.receive()
+    yield
+    for worker in workers:
+        worker.call("close")

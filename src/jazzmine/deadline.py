@@ -15,7 +15,6 @@ __all__ = [
     "begin_call",
     "call_deadline",
     "milliseconds",
-    "remaining_of_call",
 ]
 
 CALL_BEGAN: ContextVar[float | None] = ContextVar("jazzmine_call_began", default=None)
@@ -59,21 +58,10 @@ class Deadline:
         """Whether the deadline has passed."""
         return monotonic() >= self._at
 
-    def within(self, timeout: float) -> Deadline:
-        """Return this deadline, or one in `timeout` s if that is earlier."""
-        return min(self, Deadline(timeout))
-
 
 def call_deadline(timeout: float) -> Deadline:
     """Return the deadline of the current public call; outside of a call, a new one."""
     return Deadline(timeout, CALL_BEGAN.get())
-
-
-def remaining_of_call(timeout: float) -> float:
-    """Return the remaining time of the current public call, in s; 0 after its deadline."""
-    now = monotonic()
-    began = CALL_BEGAN.get()
-    return max(0.0, (now if began is None else began) + min(timeout, _LONGEST_CALL) - now)
 
 
 def begin_call() -> None:

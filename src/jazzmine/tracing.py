@@ -7,7 +7,7 @@ other id, no content, and no text of an error, which may quote a value.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from importlib import import_module
@@ -89,24 +89,19 @@ def _attributes(given: Mapping[str, Any]) -> Iterator[tuple[str, str | int]]:
     messages = given.get("messages")
     # An iterator can be read only once, by the method.
     messages = messages if isinstance(messages, (list, tuple, Set)) else None
-    conversation_id = next(filter(_is_text, _conversation_ids(given, messages or ())), None)
-    if conversation_id is not None:
+    of_messages = [getattr(message, "conversation_id", None) for message in messages or ()]
+    owners = [given.get("conversation_id"), getattr(given.get("conversation"), "id", None)]
+    for name in ("message", "trace", "where", "wm"):
+        owners.append(getattr(given.get(name), "conversation_id", None))
+    if of_messages and of_messages.count(of_messages[0]) == len(of_messages):
+        owners.append(of_messages[0])
+    if conversation_id := next(filter(_is_text, owners), None):
         yield "gen_ai.conversation.id", conversation_id
     for name in ("conversation", "message", "trace"):
         if given.get(name) is not None:
             yield f"jazzmine.{name}s", 1
     if messages is not None:
         yield "jazzmine.messages", len(messages)
-
-
-def _conversation_ids(given: Mapping[str, Any], messages: Collection[Any]) -> Iterator[Any]:
-    yield given.get("conversation_id")
-    yield getattr(given.get("conversation"), "id", None)
-    for name in ("message", "trace", "where", "wm"):
-        yield getattr(given.get(name), "conversation_id", None)
-    ids = [getattr(message, "conversation_id", None) for message in messages]
-    if ids and ids.count(ids[0]) == len(ids):
-        yield ids[0]
 
 
 def _is_text(value: object) -> bool:

@@ -3,8 +3,6 @@
 Run as `python -m tests.adapters.claude_agent_sdk_program CONFIG COMMAND`, with the configuration of
 a message store as JSON, and one of these commands:
 
-- `add NAME COUNT`: appends two entries at a time, with a title.
-- `load`: prints the entries of the session as JSON.
 - `turn PROMPT [SESSION]`: one turn of an agent, which reads `weather.txt` in its folder, in a
   new session or a stored one; prints the session, the answer, and what the model was sent last.
 - `killed PROMPT`: such a turn in a new session, whose entries are stored at once, killed in the
@@ -32,25 +30,12 @@ def main() -> None:
     config, command, *arguments = sys.argv[1:]
     with MessageStore.initialize(json.loads(config)) as store:
         sessions = JazzmineSessionStore(store, user_id="u1", agent_id="a1", record_runs=True)
-        if command == "add":
-            asyncio.run(_add(sessions, arguments[0], int(arguments[1])))
-        elif command == "load":
-            print(json.dumps(asyncio.run(sessions.load(KEY))))
-        elif command == "killed":
+        if command == "killed":
             killed: Any = _Killed(store, user_id="u1", agent_id="a1", record_runs=True)
             waiting = {"PreToolUse": [HookMatcher(hooks=[_wait])]}
             asyncio.run(_turn(killed, *arguments, hooks=waiting, session_store_flush="eager"))
         else:
             print(json.dumps(asyncio.run(_turn(sessions, *arguments))))
-
-
-async def _add(sessions: JazzmineSessionStore, name: str, count: int) -> None:
-    for number in range(count):
-        pair: Any = [
-            {"type": "user", "uuid": f"{name} {number} 0"},
-            {"type": "custom-title", "customTitle": f"{name} {number}"},
-        ]
-        await sessions.append(KEY, pair)
 
 
 class _Killed(JazzmineSessionStore):

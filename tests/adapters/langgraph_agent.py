@@ -1,20 +1,15 @@
 """A graph of LangGraph with a scripted chat model and a tool, and a program of one process with it.
 
-Run as `python -m tests.adapters.langgraph_agent CONFIG COMMAND TEXT`, with the configuration of a
-message store as JSON, and one of these commands:
-
-- `turn`: one recorded turn of the graph, with a tool call.
-- `killed`: the same, killed in the middle of the tool.
-- `three`: three turns, on checkpoints in the same place, which refuse a stale one; each is repeated
-  until it is stored.
+Run as `python -m tests.adapters.langgraph_agent CONFIG TEXT`, with the configuration of both stores
+as JSON: three turns on checkpoints that refuse a stale one; each is repeated until it is stored.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
@@ -29,6 +24,7 @@ from jazzmine import ConflictError
 from jazzmine.adapters.langgraph import JazzmineSaver
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
+from tests.adapters.played_base import Played
 
 __all__ = ["ScriptedModel", "agent", "question", "settings"]
 
@@ -99,6 +95,41 @@ def question(text: str) -> Any:
     return {"messages": [("user", text)]}
 
 
+class LangGraph(Played):
+    conversation_id = "t1"
+
+    def prepare(self) -> None:
+        self.saver = JazzmineSaver(self.items, messages=self.store, agent_id="a1")
+
+    def _graph(self) -> Any:
+        return agent(self.saver, lambda: self.on_call(), lambda: self.on_question())
+
+    async def run(self, text: str) -> None:
+        await asyncio.to_thread(self._graph().invoke, question(text), settings(), durability="sync")
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        async for state in self._graph().astream(question(text), settings(), durability="sync"):
+            yield state
+
+    async def run_rejected(self, text: str) -> None:
+        graph = self._graph()
+        await graph.ainvoke(question(text), settings(), interrupt_before=["tools"])
+        (call,) = (await graph.aget_state(settings())).values["messages"][-1].tool_calls
+        said = ToolMessage("rejected", tool_call_id=call["id"], name="weather", status="error")
+        await graph.ainvoke({"messages": [said]}, settings())
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
+        state = await asyncio.to_thread(self._graph().get_state, settings())
+        found: list[tuple[str, Any]] = []
+        for message in state.values.get("messages", []):
+            if message.type == "tool":
+                found.append(("answer", message.tool_call_id))
+            else:
+                found += [("call", call["id"]) for call in getattr(message, "tool_calls", [])]
+                found += [("said", message.content)] if message.content else []
+        return found
+
+
 def _is_stored(saver: JazzmineSaver, text: str) -> bool:
     try:
         agent(saver).invoke(question(text), settings(), durability="exit")
@@ -108,21 +139,16 @@ def _is_stored(saver: JazzmineSaver, text: str) -> bool:
 
 
 def main() -> None:
-    config, command, text = sys.argv[1:]
+    config, text = sys.argv[1:]
     place = json.loads(config)
     with (
         MessageStore.initialize(place) as messages,
-        LongTermMemoryStore.initialize(place if command == "three" else "memory:") as items,
+        LongTermMemoryStore.initialize(place) as items,
     ):
-        refuses = command == "three"
-        saver = JazzmineSaver(items, messages=messages, agent_id="a1", refuse_stale=refuses)
-        for number in range(3) if refuses else ():
+        saver = JazzmineSaver(items, messages=messages, agent_id="a1", refuse_stale=True)
+        for number in range(3):
             while not _is_stored(saver, f"{text} {number}"):
                 pass
-        if refuses:
-            return
-        end = (lambda: os._exit(0)) if command == "killed" else (lambda: None)
-        agent(saver, end).invoke(question(text), settings(), durability="sync")
 
 
 if __name__ == "__main__":

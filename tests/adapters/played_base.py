@@ -26,8 +26,8 @@ class Played(ABC):
     """
 
     conversation_id = "s1"
-    #: Whether the framework loads what the store's conversation holds.
-    loads_conversation = True
+    #: Whether it gives back what it was given; where a half is missing, it is mended before a run.
+    is_exact = False
 
     def __init__(self, store: MessageStore, items: LongTermMemoryStore) -> None:
         self.store, self.items = store, items
@@ -46,6 +46,10 @@ class Played(ABC):
     def stream(self, text: str) -> AsyncGenerator[Any]:
         """Run one turn as a stream, which not every framework has."""
         raise AssertionError(f"{type(self).__name__} has no stream")
+
+    async def add(self, texts: list[str]) -> None:
+        """Store what a user says, without a run, which not every framework does."""
+        raise AssertionError(f"{type(self).__name__} has no messages without a run")
 
     @abstractmethod
     async def run_rejected(self, text: str) -> None:

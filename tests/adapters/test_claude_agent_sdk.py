@@ -13,15 +13,12 @@ from claude_agent_sdk import (
     project_key_for_directory,
 )
 from claude_agent_sdk.testing import run_session_store_conformance
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from jazzmine import Message, MessageRole
 from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.claude_agent_sdk_program import KEY
-from tests.adapters.values import ITEMS, same
 
 SUBAGENT = {**KEY, "subpath": "subagents/agent-1"}
 
@@ -121,13 +118,6 @@ async def test_an_entry_without_an_id_is_always_added(sessions: Any) -> None:
     assert await sessions.load(KEY) == [*batch, batch[1], batch[1]]
 
 
-async def test_an_id_that_comes_with_another_content_is_ignored(sessions: Any) -> None:
-    await sessions.append(KEY, entries("a"))
-    await sessions.append(KEY, [{"type": "user", "uuid": "a", "other": True}])
-
-    assert await sessions.load(KEY) == entries("a")
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -142,20 +132,6 @@ async def test_one_id_in_two_transcripts_is_two_entries(sessions: Any, other: An
     await sessions.append(other, entries("a"))
 
     assert await sessions.load(KEY) == await sessions.load(other) == entries("a")
-
-
-async def test_an_entry_of_a_deleted_session_may_come_again(sessions: Any) -> None:
-    await sessions.append(KEY, entries("a"))
-    await sessions.delete(KEY)
-    await sessions.append(KEY, entries("a"))
-
-    assert await sessions.load(KEY) == entries("a")
-
-
-async def test_a_retry_at_once_adds_nothing_twice(sessions: Any) -> None:
-    await asyncio.gather(*(sessions.append(KEY, entries("a", "b")) for _ in range(4)))
-
-    assert await sessions.load(KEY) == entries("a", "b")
 
 
 # Summaries
@@ -179,6 +155,16 @@ async def test_a_summary_is_folded_over_all_appends(sessions: Any) -> None:
     assert (listed["session_id"], listed["mtime"]) == ("session", summary["mtime"])
 
 
+async def test_a_summary_has_what_is_appended_at_once(sessions: Any) -> None:
+    titles = [[{"type": "custom-title", "customTitle": f"{n}", "uuid": f"{n}"}] for n in range(8)]
+    await asyncio.gather(*(sessions.append(KEY, title) for title in titles))
+
+    stored = await sessions.load(KEY)
+    (summary,) = await sessions.list_session_summaries("project")
+    assert len(stored) == 8
+    assert summary["data"]["custom_title"] == stored[-1]["customTitle"]
+
+
 async def test_an_entry_that_comes_again_does_not_change_the_summary(sessions: Any) -> None:
     first = [{"type": "custom-title", "customTitle": "A", "uuid": "1"}]
     await sessions.append(KEY, first)
@@ -189,17 +175,6 @@ async def test_an_entry_that_comes_again_does_not_change_the_summary(sessions: A
 
     (summary,) = await sessions.list_session_summaries("project")
     assert summary["data"]["custom_title"] == "B"
-
-
-async def test_a_deleted_session_has_no_summary(sessions: Any) -> None:
-    other = {**KEY, "project_key": "other"}
-    for key in (KEY, other):
-        await sessions.append(key, [{"type": "custom-title", "customTitle": "A"}])
-
-    await sessions.delete(KEY)
-
-    assert await sessions.list_session_summaries("project") == []
-    assert len(await sessions.list_session_summaries("other")) == 1
 
 
 @pytest.mark.parametrize("change", ["delete", "flag", "foreign"])
@@ -253,37 +228,6 @@ async def test_a_summary_older_than_its_session_is_not_trusted(
 # Entries
 
 
-@given(st.dictionaries(st.text(), ITEMS, max_size=4))
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
-def test_any_entry_comes_back_equal(sync_store: SyncMessageStore, entry: Any) -> None:
-    sessions = sessions_of(sync_store)
-    given_entry = {**entry, "type": "x"}
-    given_entry.pop("uuid", None)
-
-    async def round_trip() -> Any:
-        await sessions.append(SUBAGENT, [given_entry])
-        return (await sessions.load(SUBAGENT))[-1]
-
-    assert same(asyncio.run(round_trip()), given_entry)
-
-
-async def test_a_megabyte_of_text_comes_back(sessions: Any) -> None:
-    await sessions.append(KEY, entries("x" * 1_000_000))
-
-    assert await sessions.load(KEY) == entries("x" * 1_000_000)
-
-
-async def test_of_entries_with_a_bad_one_none_is_stored(sessions: Any) -> None:
-    with pytest.raises(TypeError, match="type object"):
-        await sessions.append(KEY, [*entries("a"), {"type": "x", "bad": object()}])
-
-    assert await sessions.load(KEY) is None
-
-
 @pytest.mark.parametrize("one", [entries("a")[0], "a"])
 async def test_one_entry_instead_of_a_list_is_refused(sessions: Any, one: object) -> None:
     with pytest.raises(TypeError, match="entries must be a list"):
@@ -317,17 +261,3 @@ async def test_a_person_can_read_the_conversation(sessions: Any, store: MessageS
         ("system", "[mode]"),
     ]
     assert shown[1].invoked_tools == ["Read"]
-
-
-async def test_a_view_of_one_user_has_that_users_sessions(store: MessageStore) -> None:
-    own = sessions_of(store.scoped(user_id="u1"))
-    of_another = sessions_of(store.scoped(user_id="u2"), "u2")
-    await own.append(KEY, entries("a"))
-
-    assert await of_another.load(KEY) is None
-    assert await of_another.list_sessions("project") == []
-    await of_another.delete(KEY)
-    await of_another.append(KEY, entries("b"))
-
-    assert await own.load(KEY) == entries("a")
-    assert await of_another.load(KEY) == entries("b")

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
 from jazzmine.core import MessageStore
-from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.claude_agent_sdk_program import KEY
-from tests.adapters.processes import run_together
 from tests.adapters.traces import check_recorded_turn, only_trace
-from tests.behaviour.backends import Config
 
-PROGRAM = "tests.adapters.claude_agent_sdk_program"
 CONVERSATION = "claude_agent_sdk/u1/project/session"
 
 
@@ -112,23 +106,6 @@ async def test_nothing_is_recorded_by_default(store: MessageStore) -> None:
     await sessions.append(KEY, TURN)
 
     assert await store.get_turn_traces_by_conversation_id(CONVERSATION) == []
-
-
-def test_a_run_of_the_sdks_program_leaves_a_trace(config: Config, tmp_path: Path) -> None:
-    (tmp_path / "weather.txt").write_text("rain in Lisbon")
-    home = tmp_path / "home"
-    home.mkdir()
-    (printed,) = run_together(PROGRAM, config, ("turn", "Rain?"), home=home)
-
-    with SyncMessageStore.initialize(config) as store:
-        (conversation,) = store.get_conversations_by_user_id("u1")
-        trace = asyncio.run(only_trace(store, conversation.id))
-    assert json.loads(printed)[1] == "It rains."
-    assert conversation.title == "Rain?"
-    assert [call.total_tokens for call in trace.llm_calls] == [2, 2]
-    (tool,) = trace.tool_traces
-    assert tool.tool_name == "Read"
-    assert "rain in Lisbon" in str(tool.final_data)
 
 
 async def test_a_summary_is_as_new_as_its_session(

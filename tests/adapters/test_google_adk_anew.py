@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from google.genai import types
 from jazzmine.adapters.google_adk import JazzmineMemoryService, JazzmineSessionService
 from jazzmine.core import MessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
-from tests.adapters.google_adk_program import (
+from tests.adapters.scripted_google_adk import (
     OWNER,
     PLACE,
     ScriptedModel,
@@ -51,24 +50,14 @@ async def test_a_session_that_was_made_anew_does_not_get_an_old_event(
     assert (found.events, found.state) == ([], {})
 
 
-async def test_a_tool_may_return_what_json_has_no_form_for(
-    service: JazzmineSessionService,
-) -> None:
-    @dataclass
-    class Weather:
-        sky: str
-
-    def weather(city: str) -> Any:
-        """Return the weather of a city."""
-        return {"found": Weather("rain"), "cities": {city}}
-
+async def test_a_run_leaves_its_events_and_its_state(service: JazzmineSessionService) -> None:
     await service.create_session(**PLACE)
-    model = ScriptedModel()
-    await run(runner(service, model, weather), "Rain?")
+    events = await run(runner(service, ScriptedModel()), "Rain?")
 
     found = await service.get_session(**PLACE)
     assert found is not None
-    assert len(found.events) == 4
+    assert found.events[1:] == events
+    assert found.state == {"answer": "It rains."}
 
 
 async def test_a_session_may_be_created_after_its_memories(

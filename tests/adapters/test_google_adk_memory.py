@@ -17,7 +17,7 @@ from jazzmine.adapters.google_adk import JazzmineMemoryService, JazzmineSessionS
 from jazzmine.core import MessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.google_adk_program import PLACE
+from tests.adapters.scripted_google_adk import PLACE
 
 OWNER: dict[str, Any] = {"app_name": "a1", "user_id": "u1"}
 

@@ -9,8 +9,8 @@ from google.adk.events.event import Event
 from google.adk.sessions import DatabaseSessionService
 
 from jazzmine.adapters.google_adk import JazzmineSessionService
-from tests.adapters.google_adk_program import changing, opened, said
 from tests.adapters.processes import ROOT
+from tests.adapters.scripted_google_adk import changing, opened, said
 from tests.examples.test_documentation import blocks_of
 
 

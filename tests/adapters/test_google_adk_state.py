@@ -12,12 +12,12 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.session import Session
 from google.genai import types
 
-from jazzmine import MemoryItem, ScopeError
+from jazzmine import MemoryItem
 from jazzmine.adapters import _google_adk_state
 from jazzmine.adapters.google_adk import JazzmineSessionService
 from jazzmine.core import MessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
-from tests.adapters.google_adk_program import (
+from tests.adapters.scripted_google_adk import (
     OWNER,
     PLACE,
     changing,
@@ -217,24 +217,3 @@ async def test_other_stores_are_refused(memory: Any) -> None:
         JazzmineSessionService(items, store)
     with pytest.raises(TypeError, match="LongTermMemoryStore that is open"):
         JazzmineSessionService(store, store)
-
-
-async def test_a_view_of_one_user_has_that_users_sessions(memory: Any) -> None:
-    _, store, items = memory
-    own, of_another = (
-        JazzmineSessionService(store.scoped(user_id=user), items.scoped(user_id=user))
-        for user in ("u1", "u2")
-    )
-    session = await own.create_session(**PLACE, state={"user:k": "v"})
-    await own.append_event(session, said("one"))
-    place = {**PLACE, "user_id": "u2"}
-
-    assert await of_another.get_session(**place) is None
-    listed = await of_another.list_sessions(app_name="a1", user_id="u2")
-    assert listed.sessions == []
-    with pytest.raises(ScopeError):
-        await of_another.list_sessions(app_name="a1", user_id="u1")
-
-    found = await own.get_session(**PLACE)
-    assert found is not None
-    assert (texts(found), found.state) == (["one"], {"user:k": "v"})

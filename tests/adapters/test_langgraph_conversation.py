@@ -16,7 +16,7 @@ from langgraph.types import Command
 from jazzmine import Message
 from jazzmine.adapters.langgraph import JazzmineSaver, JazzmineStore
 from jazzmine.sync import LongTermMemoryStore, MessageStore
-from tests.adapters.langgraph_program import SETTINGS, graph
+from tests.adapters.langgraph_graph import SETTINGS, graph
 
 
 class Said(TypedDict):

@@ -16,9 +16,7 @@ from jazzmine.core.long_term_memory import LongTermMemoryStore as AsyncItems
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from tests.adapters.langgraph_agent import agent, question, settings
-from tests.adapters.processes import run_together
 from tests.adapters.traces import check_recorded_turn, only_trace
-from tests.behaviour.backends import Config
 
 
 @pytest.fixture
@@ -33,46 +31,12 @@ async def async_saver(store: AsyncMessageStore) -> AsyncIterator[JazzmineSaver]:
         yield JazzmineSaver(items, messages=store, agent_id="a1")
 
 
-def test_a_run_leaves_a_trace_beside_its_messages(
-    saver: JazzmineSaver, sync_store: MessageStore
-) -> None:
-    guide = agent(saver)
-    guide.invoke(question("Rain?"), settings())
-
-    trace = asyncio.run(only_trace(sync_store, "t1"))
-    check_recorded_turn(trace)
-    assert trace.tool_traces[0].call_id == "call-1"
-    assert [call.model for call in trace.llm_calls] == ["scripted-1"] * 2
-    conversation = sync_store.get_conversation_by_id("t1")
-    assert conversation is not None
-    assert conversation.title == "Rain?"
-    guide.invoke(question("And now?"), settings())
-    traces = sync_store.get_turn_traces_by_conversation_id("t1")
-    assert [trace.turn_number for trace in traces] == [1, 2]
-    assert [len(trace.llm_calls) for trace in traces] == [2, 2]
-
-
 async def test_a_run_of_coroutines_leaves_a_trace(
     async_saver: JazzmineSaver, store: AsyncMessageStore
 ) -> None:
     await agent(async_saver).ainvoke(question("Rain?"), settings())
 
     check_recorded_turn(await only_trace(store, "t1"))
-
-
-async def test_a_run_of_coroutines_on_a_sync_store_leaves_a_trace(
-    saver: JazzmineSaver, sync_store: MessageStore
-) -> None:
-    await agent(saver).ainvoke(question("Rain?"), settings())
-
-    check_recorded_turn(await only_trace(sync_store, "t1"))
-
-
-def test_a_streamed_run_leaves_a_trace(saver: JazzmineSaver, sync_store: MessageStore) -> None:
-    for _ in agent(saver).stream(question("Rain?"), settings(), durability="exit"):
-        pass
-
-    check_recorded_turn(asyncio.run(only_trace(sync_store, "t1")))
 
 
 def test_a_tool_that_asks_first_is_recorded_when_it_is_called(
@@ -115,11 +79,3 @@ def test_a_saver_without_a_message_store_records_nothing() -> None:
         pytest.raises(ConfigurationError, match="pass a message store"),
     ):
         JazzmineSaver(items).recorder()
-
-
-def test_a_run_that_was_killed_in_a_tool_leaves_its_trace(config: Config) -> None:
-    run_together("tests.adapters.langgraph_agent", config, ("killed", "Rain?"))
-
-    with MessageStore.initialize(config) as store:
-        trace = asyncio.run(only_trace(store, "t1"))
-    assert [call.total_tokens for call in trace.llm_calls] == [15]

@@ -50,7 +50,7 @@ def test_of_two_runs_at_once_none_loses_the_others_turn(items: LongTermMemorySto
 
 def test_no_turn_of_two_processes_is_lost(url: str) -> None:
     config: dict[str, object] = {"storage": "sqlite", "path": url.removeprefix("sqlite:")}
-    run_together("tests.adapters.langgraph_agent", config, ("three", "a"), ("three", "b"))
+    run_together("tests.adapters.langgraph_agent", config, ("a",), ("b",))
 
     with LongTermMemoryStore.initialize(config) as items, MessageStore.initialize(url) as messages:
         left = texts(agent(JazzmineSaver(items, messages=messages)), settings())

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from typing import Any
 
 import pytest
-from agents.memory import Session
+from agents.memory import Session, SessionSettings
 
 from jazzmine import Conversation, IntegrityError, Message, MessageRole
+from jazzmine.adapters.openai_agents import JazzmineSession
 from jazzmine.core import MessageStore
-from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.openai_agents_sessions import CALL, OUTPUT, contents, said, session_of
-from tests.adapters.values import same
+from tests.adapters.scripted_openai_agents import CALL, OUTPUT, contents, said, session_of
 
 
 @pytest.fixture
@@ -98,21 +96,6 @@ async def test_sessions_do_not_see_each_other(store: MessageStore) -> None:
     assert contents(await one.get_items()) == ["1"]
 
 
-async def test_two_sessions_of_one_id_see_the_same(store: MessageStore) -> None:
-    await session_of(store).add_items(said("1"))
-
-    assert contents(await session_of(store).get_items()) == ["1"]
-
-
-async def test_adds_at_once_lose_nothing_and_stay_together(session: Any) -> None:
-    await asyncio.gather(*(session.add_items(said(f"{n} 0", f"{n} 1")) for n in range(10)))
-
-    found = contents(await session.get_items())
-
-    assert sorted(found[::2]) == sorted(f"{n} 0" for n in range(10))
-    assert [one.split()[0] for one in found[::2]] == [one.split()[0] for one in found[1::2]]
-
-
 async def test_pops_at_once_return_each_item_once(session: Any) -> None:
     await session.add_items(said(*map(str, range(10))))
 
@@ -124,18 +107,11 @@ async def test_pops_at_once_return_each_item_once(session: Any) -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        {
-            "role": "user",
-            "content": 'O\'Reilly; DROP TABLE messages; "quoted" \\n\t\x00 \U0001f600',
-        },
-        {"role": "user", "content": "lone \ud800 surrogate"},
-        {"role": "user", "content": "x" * 1_000_000},
         {"role": "user", "content": None},
         {"role": "user"},
         {"role": 7, "content": {"nested": [1, [2, {"a": None}]]}},
         {"role": ["user"], "content": 3.5, "id": {"not": "an id"}},
         {"type": "computer_call", "action": {"type": "click", "x": 1}, "call_id": "k"},
-        {"type": "unknown_to_everybody", "huge": 2**70, "raw": b"\x00\xff", "inf": math.inf},
         {},
     ],
     ids=lambda item: f"{item!r:.40}",
@@ -148,13 +124,6 @@ async def test_any_item_comes_back_equal(session: Any, item: Any) -> None:
     assert await session.pop_item() == item
 
 
-async def test_what_is_not_a_number_comes_back(session: Any) -> None:
-    item = {"type": "unknown_to_everybody", "value": math.nan}
-    await session.add_items([item])
-
-    assert same(await session.get_items(), [item])
-
-
 async def test_items_with_one_id_are_several_items(session: Any) -> None:
     twice = [{"id": "same", "role": "user", "content": text} for text in ("1", "2")]
 
@@ -162,13 +131,6 @@ async def test_items_with_one_id_are_several_items(session: Any) -> None:
     await session.add_items(twice)
 
     assert await session.get_items() == twice * 2
-
-
-async def test_of_items_with_a_bad_one_none_is_stored(session: Any) -> None:
-    with pytest.raises(TypeError, match="type object"):
-        await session.add_items([*said("1"), {"role": "user", "content": object()}])
-
-    assert await session.get_items() == []
 
 
 @pytest.mark.parametrize("one", [{"role": "user", "content": "1"}, "1"])
@@ -281,23 +243,20 @@ async def test_a_cancelled_add_ends_first(session: Any, store: MessageStore) -> 
         assert contents(await session.get_items()) == [str(one) for one in range(number + 1)]
 
 
-@pytest.mark.parametrize(("call", "left"), [("pop_item", ["1"]), ("clear_session", [])])
-async def test_a_cancelled_deletion_ends_first(session: Any, call: str, left: list[str]) -> None:
-    await session.add_items(said("1", "2"))
-    task = asyncio.create_task(getattr(session, call)())
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+@pytest.mark.parametrize("given", [{"limit": 2}, SessionSettings(limit=2)])
+async def test_settings_limit_what_is_read(store: MessageStore, given: Any) -> None:
+    session = session_of(store, session_settings=given)
+    await session.add_items(said("1", "2", "3"))
 
-    assert contents(await session.get_items()) == left
+    assert session.session_settings == SessionSettings(limit=2)
+    assert contents(await session.get_items()) == ["2", "3"]
+    assert contents(await session.get_items(limit=1)) == ["3"]
+    assert contents(await session.get_items(limit=9)) == ["1", "2", "3"]
 
 
-def test_a_session_is_used_from_several_loops(sync_store: SyncMessageStore) -> None:
-    session = session_of(sync_store)
-
-    asyncio.run(session.add_items(said("1")))
-    asyncio.run(session.add_items(said("2")))
-
-    assert contents(asyncio.run(session.get_items())) == ["1", "2"]
+@pytest.mark.parametrize("name", ["session_id", "user_id", "agent_id"])
+@pytest.mark.parametrize("missing", [None, ""])
+def test_a_missing_id_is_a_value_error(store: MessageStore, name: str, missing: Any) -> None:
+    ids: Any = {"session_id": "s1", "user_id": "u1", "agent_id": "a1", name: missing}
+    with pytest.raises(ValueError, match=f"{name} is missing"):
+        JazzmineSession(store, **ids)

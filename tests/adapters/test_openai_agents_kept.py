@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,33 +13,96 @@ from agents.memory import OpenAIResponsesCompactionSession
 
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.openai_agents_program import ScriptedModel, agent
-from tests.adapters.openai_agents_sessions import said, session_of
-from tests.adapters.test_openai_agents_runs import COMPACTION, ScriptedClient
+from tests.adapters.scripted_openai_agents import (
+    CALL,
+    OUTPUT,
+    ScriptedModel,
+    agent,
+    said,
+    session_of,
+)
 from tests.adapters.traces import only_trace
 
+COMPACTION = {"type": "compaction", "encrypted_content": "abc"}
 
-def compacted(
-    session: Any, on_call: Any = None, output: tuple[dict[str, Any], ...] = (COMPACTION,)
-) -> OpenAIResponsesCompactionSession:
-    client: Any = ScriptedClient(*output)
-    compact = client.responses.compact
 
-    async def compact_and_more(**given: Any) -> Any:
-        answer = await compact(**given)
-        if on_call is not None:
-            await on_call()
-        return answer
+class ScriptedClient:
+    """A client of OpenAI whose only call compacts to the items that it was made with."""
 
-    client.responses.compact = compact_and_more
-    return OpenAIResponsesCompactionSession(
-        "s1",
-        session,
-        client=client,
-        model="gpt-4.1",
-        compaction_mode="input",
-        should_trigger_compaction=lambda context: True,
-    )
+    def __init__(self, *output: dict[str, Any], on_call: Any = None) -> None:
+        self.responses = self
+        self.calls: list[dict[str, Any]] = []
+        self._output, self._on_call = list(output), on_call
+
+    async def compact(self, **call: Any) -> Any:
+        self.calls.append(call)
+        if self._on_call is not None:
+            await self._on_call()
+        return SimpleNamespace(output=self._output, usage=None)
+
+
+def compacted(session: Any, client: Any, **more: Any) -> Any:
+    return OpenAIResponsesCompactionSession("s1", session, client=client, model="gpt-4.1", **more)
+
+
+def compacted_after_runs(session: Any, *output: dict[str, Any], on_call: Any = None) -> Any:
+    client = ScriptedClient(*output, on_call=on_call)
+    more: Any = {"should_trigger_compaction": lambda context: True, "compaction_mode": "input"}
+    return compacted(session, client, **more)
+
+
+@pytest.fixture
+def session(store: MessageStore) -> Any:
+    return session_of(store)
+
+
+async def test_a_compaction_replaces_the_history(session: Any) -> None:
+    client = ScriptedClient(*said("question"), COMPACTION)
+    wrapped = compacted(session, client, compaction_mode="input")
+    await wrapped.add_items([*said("question"), CALL, OUTPUT])
+
+    await wrapped.run_compaction()
+    assert client.calls == []
+    await wrapped.run_compaction({"force": True})
+
+    (call,) = client.calls
+    assert [item.get("type", "message") for item in call["input"]] == [
+        "message",
+        "function_call",
+        "function_call_output",
+    ]
+    assert await session.get_items() == [*said("question"), COMPACTION]
+    await wrapped.add_items(said("next"))
+    assert await wrapped.get_items() == [*said("question"), COMPACTION, *said("next")]
+    assert await wrapped.pop_item() == said("next")[0]
+    await wrapped.clear_session()
+    assert await session.get_items() == []
+
+
+async def test_a_compaction_that_fails_keeps_the_history(session: Any) -> None:
+    async def fail() -> None:
+        raise OSError("no network")
+
+    wrapped = compacted(session, ScriptedClient(on_call=fail))
+    await wrapped.add_items([*said("question"), CALL, OUTPUT])
+
+    with pytest.raises(OSError, match="no network"):
+        await wrapped.run_compaction({"force": True, "compaction_mode": "input"})
+
+    assert await session.get_items() == [*said("question"), CALL, OUTPUT]
+
+
+async def test_a_run_compacts_its_session(session: Any) -> None:
+    client = ScriptedClient(COMPACTION)
+    wrapped = compacted(session, client, should_trigger_compaction=lambda context: True)
+    guide, model = agent()
+
+    await Runner.run(guide, "Rain?", session=wrapped)
+
+    assert [call["previous_response_id"] for call in client.calls] == ["r2"]
+    assert await session.get_items() == [COMPACTION]
+    await Runner.run(guide, "And now?", session=session)
+    assert [item.get("type") or item["role"] for item in model.inputs[2]] == ["compaction", "user"]
 
 
 async def test_a_compaction_keeps_originals_and_traces(store: MessageStore) -> None:
@@ -47,7 +111,9 @@ async def test_a_compaction_keeps_originals_and_traces(store: MessageStore) -> N
         await Runner.run(guide, "Rain?", session=session, hooks=hooks)
 
     async with session.recorder() as hooks:
-        await Runner.run(guide, "And now?", session=compacted(session), hooks=hooks)
+        await Runner.run(
+            guide, "And now?", session=compacted_after_runs(session, COMPACTION), hooks=hooks
+        )
 
     assert (await session.get_items())[-1] == COMPACTION
     traces = await store.get_turn_traces_by_conversation_id("s1")
@@ -68,7 +134,7 @@ async def test_a_compaction_keeps_the_turn_of_another_worker(
     async def add() -> None:
         await session_of(store).add_items(said("of another worker"))
 
-    await Runner.run(guide, "Rain?", session=compacted(session, add, output))
+    await Runner.run(guide, "Rain?", session=compacted_after_runs(session, *output, on_call=add))
 
     kept = await session.get_items()
     assert kept[0] == said("Rain?")[0]
@@ -82,7 +148,7 @@ async def test_a_compaction_leaves_out_what_has_expired() -> None:
         await encrypted.add_items(said(*(f"{number}" for number in range(30))))
         await asyncio.sleep(2.1)
 
-        outer = compacted(encrypted)
+        outer = compacted_after_runs(encrypted, COMPACTION)
         await Runner.run(guide, "Rain?", session=outer)
 
         assert [item.get("type") for item in await outer.get_items()] == ["compaction"]

@@ -12,34 +12,13 @@ from agents import FunctionTool, Runner
 from jazzmine import Conversation
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.openai_agents_program import agent
-from tests.adapters.openai_agents_sessions import CALL, OUTPUT, said, session_of
-from tests.adapters.processes import run_together
+from tests.adapters.scripted_openai_agents import CALL, OUTPUT, agent, said, session_of
 from tests.adapters.traces import check_recorded_turn, only_trace
-from tests.behaviour.backends import Config
-
-PROGRAM = "tests.adapters.openai_agents_program"
-
-
-def refuse() -> None:
-    raise OSError("no network")
 
 
 async def run(session: Any, guide: Any, question: str = "Rain?") -> None:
     async with session.recorder() as hooks:
         await Runner.run(guide, question, session=session, hooks=hooks)
-
-
-async def test_a_run_leaves_a_trace_beside_its_messages(store: MessageStore) -> None:
-    await run(session_of(store), agent()[0])
-
-    trace = await only_trace(store, "s1")
-    check_recorded_turn(trace)
-    assert [call.reasoning_tokens for call in trace.llm_calls] == [2, 2]
-    assert trace.turn_number == 1
-    conversation = await store.get_conversation_by_id("s1")
-    assert conversation is not None
-    assert conversation.title == "Rain?"
 
 
 async def test_a_title_is_given_once_and_kept(store: MessageStore) -> None:
@@ -58,7 +37,7 @@ async def test_a_title_is_given_once_and_kept(store: MessageStore) -> None:
 
 
 async def test_a_run_that_a_tool_ends_leaves_its_error(store: MessageStore) -> None:
-    guide, _ = agent(refuse)
+    guide, _ = agent()
     (tool,) = guide.tools
     assert isinstance(tool, FunctionTool)
     tool.on_invoke_tool = lambda *arguments: _raise()
@@ -136,10 +115,3 @@ async def test_a_call_without_an_answer_is_not_sent_and_still_stored(store: Mess
     await Runner.run(guide, "Still?", session=session)
     sent = [item.get("call_id") for item in model.inputs[-1]]
     assert sent.count(CALL["call_id"]) in (0, 2)
-
-
-def test_a_run_that_was_killed_in_a_tool_goes_on(config: Config) -> None:
-    run_together(PROGRAM, config, ("killed", "Rain?"))
-    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
-
-    assert printed.count('"function_call"') == printed.count('"function_call_output"') == 1

@@ -2,46 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from agents import RunConfig, Runner
-from agents.memory import OpenAIResponsesCompactionSession, SessionSettings
-from agents.memory.session import is_openai_responses_compaction_aware_session
+from agents.memory import SessionSettings
 
 from jazzmine.core import MessageStore
-from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.openai_agents_program import agent
-from tests.adapters.openai_agents_sessions import CALL, OUTPUT, contents, said, session_of
-from tests.adapters.processes import run_together
+from tests.adapters.scripted_openai_agents import agent, said, session_of
 from tests.backends.postgres_samples import behind
-from tests.behaviour.backends import Config
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
-
-PROGRAM = "tests.adapters.openai_agents_program"
-COMPACTION = {"type": "compaction", "encrypted_content": "abc"}
 
 
 @pytest.fixture
 def session(store: MessageStore) -> Any:
     return session_of(store)
-
-
-async def test_an_agent_remembers_its_turns(session: Any) -> None:
-    guide, model = agent()
-
-    first = await Runner.run(guide, "Rain?", session=session)
-    second = await Runner.run(guide, "And now?", session=session)
-
-    assert first.final_output == second.final_output == "It rains."
-    sent = [item.get("type") or item["role"] for item in model.inputs[2]]
-    assert sent == ["user", "function_call", "function_call_output", "message", "user"]
-    assert len(await session.get_items()) == 8
 
 
 @pytest.mark.parametrize(("limit", "sent"), [(2, 3), (0, 1), (None, 5), (100, 5)])
@@ -53,97 +30,6 @@ async def test_a_run_limits_the_history(session: Any, limit: int | None, sent: i
     await Runner.run(guide, "Rain?", session=session, run_config=settings)
 
     assert len(model.inputs[0]) == sent
-
-
-def test_an_agent_runs_in_a_loop_for_each_call(sync_store: SyncMessageStore) -> None:
-    guide, model = agent()
-    session = session_of(sync_store)
-
-    # `Runner.run_sync` leaves the thread's event loop open.
-    for question in ("Rain?", "And now?"):
-        with ThreadPoolExecutor(1, initializer=_new_loop) as thread:
-            thread.submit(Runner.run_sync, guide, question, session=session).result()
-            thread.submit(_close_loop).result()
-
-    assert len(model.inputs[2]) == 5
-
-
-def _new_loop() -> None:
-    asyncio.set_event_loop(asyncio.new_event_loop())
-
-
-def _close_loop() -> None:
-    asyncio.get_event_loop().close()
-
-
-class ScriptedClient:
-    """A client of OpenAI whose only call compacts to the items that it was made with."""
-
-    def __init__(self, *output: dict[str, Any], error: Exception | None = None) -> None:
-        self.responses = self
-        self.calls: list[dict[str, Any]] = []
-        self._output, self._error = list(output), error
-
-    async def compact(self, **call: Any) -> Any:
-        self.calls.append(call)
-        if self._error is not None:
-            raise self._error
-        return SimpleNamespace(output=self._output, usage=None)
-
-
-def compacted(session: Any, client: Any, **more: Any) -> Any:
-    return OpenAIResponsesCompactionSession("s1", session, client=client, model="gpt-4.1", **more)
-
-
-def test_a_compacted_session_is_what_the_sdk_asks_for(session: Any) -> None:
-    assert is_openai_responses_compaction_aware_session(compacted(session, ScriptedClient()))
-    assert not is_openai_responses_compaction_aware_session(session)
-
-
-async def test_a_compaction_replaces_the_history(session: Any) -> None:
-    client = ScriptedClient(*said("question"), COMPACTION)
-    wrapped = compacted(session, client, compaction_mode="input")
-    await wrapped.add_items([*said("question"), CALL, OUTPUT])
-
-    await wrapped.run_compaction()
-    assert client.calls == []
-    await wrapped.run_compaction({"force": True})
-
-    (call,) = client.calls
-    assert [item.get("type", "message") for item in call["input"]] == [
-        "message",
-        "function_call",
-        "function_call_output",
-    ]
-    assert await session.get_items() == [*said("question"), COMPACTION]
-    await wrapped.add_items(said("next"))
-    assert await wrapped.get_items() == [*said("question"), COMPACTION, *said("next")]
-    assert await wrapped.pop_item() == said("next")[0]
-    await wrapped.clear_session()
-    assert await session.get_items() == []
-
-
-async def test_a_compaction_that_fails_keeps_the_history(session: Any) -> None:
-    wrapped = compacted(session, ScriptedClient(error=OSError("no network")))
-    await wrapped.add_items([*said("question"), CALL, OUTPUT])
-
-    with pytest.raises(OSError, match="no network"):
-        await wrapped.run_compaction({"force": True, "compaction_mode": "input"})
-
-    assert await session.get_items() == [*said("question"), CALL, OUTPUT]
-
-
-async def test_a_run_compacts_its_session(session: Any) -> None:
-    client = ScriptedClient(COMPACTION)
-    wrapped = compacted(session, client, should_trigger_compaction=lambda context: True)
-    guide, model = agent()
-
-    await Runner.run(guide, "Rain?", session=wrapped)
-
-    assert [call["previous_response_id"] for call in client.calls] == ["r2"]
-    assert await session.get_items() == [COMPACTION]
-    await Runner.run(guide, "And now?", session=session)
-    assert [item.get("type") or item["role"] for item in model.inputs[2]] == ["compaction", "user"]
 
 
 # What a call costs
@@ -179,27 +65,3 @@ async def test_an_append_and_a_read_are_one_round_trip_each_and_a_pop_is_two(pro
 
 
 # Several processes
-
-
-def test_a_second_process_goes_on(config: Config) -> None:
-    run_together(PROGRAM, config, ("turn", "Rain?"))
-    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
-
-    assert printed.count('"function_call"') == 2
-    assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
-
-
-def test_items_of_four_processes_are_added_and_popped_once(config: Config) -> None:
-    run_together(PROGRAM, config, *(("add", name, "50") for name in "abcd"))
-    with SyncMessageStore.initialize(config) as store:
-        added = contents(asyncio.run(session_of(store).get_items()))
-
-    popped = run_together(PROGRAM, config, *[("pop",)] * 4)
-
-    assert len(set(added)) == len(added) == 400
-    assert [one[:-2] for one in added[::2]] == [one[:-2] for one in added[1::2]]
-    for name in "abcd":
-        assert [one for one in added if one[0] == name] == [
-            f"{name} {number} {half}" for number in range(50) for half in (0, 1)
-        ]
-    assert sorted(line for text in popped for line in text.splitlines()) == sorted(added)

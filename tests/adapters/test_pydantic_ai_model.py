@@ -20,7 +20,7 @@ from pydantic_ai.exceptions import UserError
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.pydantic_ai_conversations import asked, texts
+from tests.adapters.scripted_pydantic_ai import asked, texts
 
 
 @pytest.fixture

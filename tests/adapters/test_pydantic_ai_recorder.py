@@ -10,7 +10,7 @@ from pydantic_ai.conversation import Conversation
 
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.core import MessageStore
-from tests.adapters.pydantic_ai_program import agent
+from tests.adapters.scripted_pydantic_ai import agent
 from tests.adapters.traces import check_recorded_turn, only_trace
 
 
@@ -29,24 +29,6 @@ async def turn(
     found = await conversations.load("c1")
     conversation = found or Conversation(conversation_id="c1")
     await conversations.save(await guide.run(question, conversation=conversation), **save)
-
-
-async def test_a_run_leaves_a_trace_beside_its_messages(
-    conversations: JazzmineConversationStore, store: MessageStore
-) -> None:
-    guide = recorded(conversations)
-    await turn(conversations, guide)
-
-    trace = await only_trace(store, "c1")
-    check_recorded_turn(trace)
-    (*_, answer) = await store.get_messages_by_conversation_id("c1")
-    assert trace.message_id == answer.id
-    conversation = await store.get_conversation_by_id("c1")
-    assert conversation is not None
-    assert conversation.title == "Rain?"
-    await turn(conversations, guide, "And now?")
-    traces = await store.get_turn_traces_by_conversation_id("c1")
-    assert [trace.turn_number for trace in traces] == [1, 2]
 
 
 async def test_runs_that_are_saved_at_once_have_a_trace_each(

@@ -26,9 +26,8 @@ async def _run_openai(guide: Any, given: Any, session: Any) -> Any:
 
 
 async def _handed_over(agent: Played) -> None:
-    from tests.adapters.openai_agents_program import agent as made
-    from tests.adapters.openai_agents_program import asking
-    from tests.adapters.openai_agents_sessions import session_of
+    from tests.adapters.scripted_openai_agents import agent as made
+    from tests.adapters.scripted_openai_agents import asking, session_of
 
     colleague = made()[0].clone(name="colleague")
     guide = asking("transfer_to_colleague", handoffs=[colleague])
@@ -36,9 +35,8 @@ async def _handed_over(agent: Played) -> None:
 
 
 async def _nested(agent: Played) -> None:
-    from tests.adapters.openai_agents_program import agent as made
-    from tests.adapters.openai_agents_program import asking
-    from tests.adapters.openai_agents_sessions import session_of
+    from tests.adapters.scripted_openai_agents import agent as made
+    from tests.adapters.scripted_openai_agents import asking, session_of
 
     session = session_of(agent.store)
     tool = made()[0].as_tool(tool_name="ask", tool_description="Ask.", session=session)
@@ -48,8 +46,8 @@ async def _nested(agent: Played) -> None:
 async def _made_by_a_run_that_could_not_save(agent: Played) -> None:
     from agents import RunState
 
-    from tests.adapters.openai_agents_program import agent as made
-    from tests.adapters.openai_agents_sessions import session_of
+    from tests.adapters.scripted_openai_agents import agent as made
+    from tests.adapters.scripted_openai_agents import session_of
 
     guide, _ = made(needs_approval=True)
     session = session_of(agent.store)
@@ -162,7 +160,7 @@ def _sends(state: Any) -> Any:
 async def _interrupted(agent: Any) -> None:
     from strands import tool
 
-    from tests.adapters.strands_program import agent as made
+    from tests.adapters.scripted_strands import agent as made
 
     @tool(name="weather", context=True)
     def weather(city: str, tool_context: Any) -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.inspected import check_page
 from tests.adapters.played import PLAYED, Played
 from tests.adapters.test_rule_store_calls import opened
 from tests.adapters.test_rule_traces import traces
@@ -112,19 +111,11 @@ async def test_a_call_that_is_not_allowed_is_recorded_with_its_reason(name: str)
         assert "rain in Lisbon" not in f"{tool.final_data}"
 
 
-@EACH
-async def test_the_inspector_shows_a_run(name: str, url: str) -> None:
-    with opened(name, url) as agent:
-        await agent.run("Rain?")
-
-    await check_page(url, agent.conversation_id)
-
-
 async def _refused_by_openai(agent: Played) -> None:
     from agents import Runner, ToolGuardrailFunctionOutput, tool_input_guardrail
 
-    from tests.adapters.openai_agents_program import agent as made
-    from tests.adapters.openai_agents_sessions import session_of
+    from tests.adapters.scripted_openai_agents import agent as made
+    from tests.adapters.scripted_openai_agents import session_of
 
     @tool_input_guardrail
     def guard(data: Any) -> ToolGuardrailFunctionOutput:
@@ -140,7 +131,7 @@ async def _refused_by_openai(agent: Played) -> None:
 async def _refused_by_agent_framework(agent: Any) -> None:
     from agent_framework import AgentSession, function_middleware
 
-    from tests.adapters.agent_framework_program import agent as made
+    from tests.adapters.scripted_agent_framework import agent as made
 
     @function_middleware
     async def guard(context: Any, call_next: Any) -> None:
@@ -151,7 +142,7 @@ async def _refused_by_agent_framework(agent: Any) -> None:
 
 
 async def _refused_by_adk(agent: Any) -> None:
-    from tests.adapters.google_adk_program import run
+    from tests.adapters.scripted_google_adk import run
 
     made = await agent.runner()
     made.agent.before_tool_callback = lambda *_, **__: {"error": "refused by a guardrail"}

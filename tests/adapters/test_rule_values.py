@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
+from jazzmine.adapters._items import text_of
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from tests.adapters.frameworks import missing
@@ -76,7 +77,7 @@ async def _pydantic_ai(store: MessageStore, value: Any) -> Any:
 
 
 async def _openai_agents(store: MessageStore, value: Any) -> Any:
-    from tests.adapters.openai_agents_sessions import session_of
+    from tests.adapters.scripted_openai_agents import session_of
 
     session = session_of(store)
     await session.add_items([{"type": "odd", "value": value}])
@@ -94,7 +95,7 @@ async def _adk_value(service: Any, value: Any) -> Any:
     from google.adk.events.event import Event
     from google.genai import types
 
-    from tests.adapters.google_adk_program import PLACE
+    from tests.adapters.scripted_google_adk import PLACE
 
     session = await service.create_session(**PLACE)
     part: Any = types.Part.from_function_response(name="weather", response={"value": value})
@@ -133,7 +134,7 @@ async def _strands(store: MessageStore, value: Any) -> Any:
 def _strands_value(repository: Any, value: Any) -> Any:
     from strands.types.session import Session, SessionMessage, SessionType
 
-    from tests.adapters.strands_sessions import state
+    from tests.adapters.scripted_strands import state
 
     repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
     repository.create_agent("s1", state())
@@ -206,9 +207,18 @@ async def test_a_value_comes_back_or_is_refused(cell: tuple[str, str]) -> None:
     with MessageStore.initialize("memory:") as store:
         try:
             found = await READERS[name](store, value)
+            said = [
+                message.original_content
+                for conversation in store.get_conversations()
+                for message in store.get_messages_by_conversation_id(conversation.id)
+            ]
         except (TypeError, ValueError):
             assert not isinstance(value, str | float | int | dict) or cell in REFUSED
+            ids = [conversation.id for conversation in store.get_conversations()]
+            assert not any(store.count_messages(ids).values())
             return
+    if name not in ("openai_agents", "agent_framework") and cell[1] in AS_JSON:
+        assert text_of(value) in said[-1].replace('\\"', '"')
     if name == "google_adk":
         # Its database makes one character of two halves, which come back here as they were.
         assert same(found, value) or same(found, await _theirs(value))

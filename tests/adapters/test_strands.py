@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from strands.types.exceptions import SessionException
@@ -14,8 +13,7 @@ from strands.types.session import Session, SessionType
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.core import MessageStore as AsyncMessageStore
 from jazzmine.sync import MessageStore
-from tests.adapters.strands_program import agent
-from tests.adapters.strands_sessions import said, state
+from tests.adapters.scripted_strands import agent, said, state
 
 
 @pytest.fixture
@@ -164,60 +162,12 @@ def test_missing_ids_are_a_value_error(
         JazzmineSessionRepository(sync_store, user_id=missing, agent_id="a1")
 
 
-class Watched(JazzmineSessionRepository):
-    """Notes each use of a public method."""
-
-    _used: ClassVar[list[str]] = []
-
-    def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_"):
-            self._used.append(name)
-        return super().__getattribute__(name)
-
-
-def test_public_methods_do_not_call_each_other(sync_store: MessageStore) -> None:
-    watched = Watched(sync_store, user_id="u1", agent_id="a1")
-    graph: Any = SimpleNamespace(id="g1", serialize_state=dict)
-    calls: list[tuple[Any, ...]] = [
-        ("create_session", Session(session_id="s1", session_type=SessionType.AGENT)),
-        ("read_session", "s1"),
-        ("create_agent", "s1", state()),
-        ("read_agent", "s1", "guide"),
-        ("update_agent", "s1", state()),
-        ("create_message", "s1", "guide", said("one", 0)),
-        ("read_message", "s1", "guide", 0),
-        ("update_message", "s1", "guide", said("two", 0)),
-        ("list_messages", "s1", "guide"),
-        ("create_multi_agent", "s1", graph),
-        ("read_multi_agent", "s1", "g1"),
-        ("update_multi_agent", "s1", graph),
-        ("recorder", "s1"),
-        ("delete_session", "s1"),
-    ]
-    Watched._used.clear()
-
-    for name, *arguments in calls:
-        getattr(watched, name)(*arguments)
-
-    assert Watched._used == [name for name, *_ in calls]
-    public = {name for name in dir(JazzmineSessionRepository) if not name.startswith("_")}
-    assert public == set(Watched._used)
-
-
 def test_an_async_store_is_a_type_error(store: AsyncMessageStore) -> None:
     with pytest.raises(TypeError, match=r"jazzmine\.sync"):
         JazzmineSessionRepository(store, user_id="u1", agent_id="a1")  # type: ignore[arg-type]
 
 
 # Agents
-
-
-def test_an_agent_comes_back_equal(repository: JazzmineSessionRepository, session: Session) -> None:
-    stored = state("other", text="\x00 \ud800", raw=b"\xff", huge=2**70)
-    stored._internal_state = {"interrupt_state": {"interrupts": {}}}
-    repository.create_agent("s1", stored)
-
-    assert repository.read_agent("s1", "other") == stored
 
 
 def test_an_updated_agent_keeps_its_time_of_creation(

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from strands.types.session import Session, SessionMessage, SessionType
+from strands.types.session import Session, SessionType
 
 from jazzmine import Message, MessageRole
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
-from tests.adapters.strands_program import agent
-from tests.adapters.strands_sessions import ids, said, state
-from tests.adapters.values import same
+from tests.adapters.scripted_strands import agent, ids, said, state
 
 
 @pytest.fixture
@@ -72,16 +67,6 @@ def test_a_message_id_is_an_integer(
         repository.read_message("s1", "guide", bad)
 
 
-def test_a_message_stored_twice_is_there_once(
-    repository: JazzmineSessionRepository, session: Session
-) -> None:
-    message = said("one", 0)
-    repository.create_message("s1", "guide", message)
-    repository.create_message("s1", "guide", message)
-
-    assert repository.list_messages("s1", "guide") == [message]
-
-
 def test_a_message_id_in_use_is_replaced_by_the_next(
     repository: JazzmineSessionRepository, session: Session
 ) -> None:
@@ -115,65 +100,6 @@ def test_a_redacted_message_is_read_redacted(
     assert found.to_message()["content"] == [{"text": "[redacted]"}]
     (shown,) = sync_store.get_immediate_context("s1/guide", 5)
     assert shown.original_content == "[redacted]"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        [{"image": {"format": "png", "source": {"bytes": b"\x00\xff"}}}],
-        [{"text": "lone \ud800 and \x00"}],
-        [{"text": "x" * 1_000_000}],
-        [{"toolUse": {"toolUseId": "k", "name": "f", "input": {"n": 2**70, "x": math.inf}}}],
-        [{"toolResult": {"toolUseId": "k", "status": "success", "content": [{"json": [None]}]}}],
-        [{"toolResult": {"content": [{"json": {"__bytes_encoded__": True, "data": "no"}}]}}],
-        [{"unknown": {"to": ["everybody", (1, 2)]}}],
-        [],
-    ],
-    ids=lambda content: f"{content!r:.40}",
-)
-def test_any_message_comes_back_equal(
-    repository: JazzmineSessionRepository, session: Session, content: Any
-) -> None:
-    message = SessionMessage.from_message(
-        {"role": "user", "content": content, "tracking_id": "t", "more": 1},  # type: ignore[typeddict-unknown-key]
-        0,
-    )
-    repository.create_message("s1", "guide", message)
-
-    assert repository.list_messages("s1", "guide") == [message]
-
-
-def test_what_is_not_a_number_comes_back(
-    repository: JazzmineSessionRepository, session: Session
-) -> None:
-    content: Any = [{"toolUse": {"toolUseId": "k", "name": "f", "input": {"x": math.nan}}}]
-    message = SessionMessage.from_message({"role": "user", "content": content}, 0)
-    repository.create_message("s1", "guide", message)
-
-    (found,) = repository.list_messages("s1", "guide")
-    assert same(found.message, message.message)
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
-    | st.text() | st.binary(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)  # fmt: skip
-
-
-@given(content=st.lists(st.dictionaries(st.text(), values, max_size=2), max_size=3))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_generated_messages_come_back_equal(
-    repository: JazzmineSessionRepository, content: Any
-) -> None:
-    if repository.read_session("s1") is None:
-        repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
-        repository.create_agent("s1", state())
-    message = SessionMessage.from_message({"role": "user", "content": content}, 0)
-    repository.create_message("s1", "guide", message)
-
-    assert repository.read_message("s1", "guide", message.message_id) == message
 
 
 def test_a_person_can_read_the_conversation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -14,12 +15,8 @@ from strands.types.session import Session, SessionType
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
-from tests.adapters.processes import run_together
-from tests.adapters.strands_program import ScriptedModel, agent
-from tests.adapters.strands_sessions import ids, state
-from tests.behaviour.backends import Config
-
-PROGRAM = "tests.adapters.strands_program"
+from tests.adapters.scripted_strands import ScriptedModel, agent, state
+from tests.adapters.traces import only_trace
 
 
 @pytest.fixture
@@ -100,25 +97,23 @@ def test_a_graph_of_agents_goes_on(repository: JazzmineSessionRepository) -> Non
 # Several processes
 
 
-def test_a_second_process_goes_on(config: Config) -> None:
-    run_together(PROGRAM, config, ("turn", "Rain?"))
-    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
+def test_traces_of_a_graphs_agents_are_deleted_with_the_session(
+    repository: JazzmineSessionRepository, sync_store: MessageStore
+) -> None:
+    # An agent of a graph has no session manager of its own.
+    guide, _ = agent(repository, hooks=[repository.recorder("s1")], session_manager=None)
+    builder = GraphBuilder()
+    builder.add_node(guide, "guide")
+    builder.set_max_node_executions(1)
+    builder.set_session_manager(RepositorySessionManager("s1", repository))
+    builder.build()("Rain?")
+    assert asyncio.run(only_trace(sync_store, "s1/guide")).total_tokens == 30
 
-    assert printed.count('"toolUse"') == 2
-    assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
+    repository.delete_session("s1")
+
+    assert sync_store.get_conversations() == []
 
 
-def test_messages_of_four_processes_are_all_kept(config: Config) -> None:
-    with MessageStore.initialize(config) as store:
-        repository = JazzmineSessionRepository(store, user_id="u1", agent_id="a1")
-        agent(repository)
-        run_together(PROGRAM, config, *(("add", name, "50") for name in "abcd"))
-        found = repository.list_messages("s1", "guide")
-
-    added = [message.message["content"][0]["text"] for message in found]
-    assert len(set(added)) == len(added) == 400
-    assert ids(found) == list(range(400))
-    for name in "abcd":
-        assert [one for one in added if one[0] == name] == [
-            f"{name} {number} {half}" for number in range(50) for half in (0, 1)
-        ]
+def test_a_session_without_an_id_is_a_value_error(repository: JazzmineSessionRepository) -> None:
+    with pytest.raises(ValueError, match="session_id is missing"):
+        repository.recorder("")

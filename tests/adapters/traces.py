@@ -25,7 +25,7 @@ async def only_trace(store: AsyncMessageStore | MessageStore, conversation_id: s
     return trace
 
 
-def check_recorded_turn(trace: TurnTrace, *, question_tokens: int = 10) -> None:
+def check_recorded_turn(trace: TurnTrace) -> None:
     """Check the trace of a turn in which a scripted model called `weather`, and then answered."""
     assert (trace.user_id, trace.agent_id) == ("u1", "a1")
     assert not trace.errors
@@ -33,10 +33,10 @@ def check_recorded_turn(trace: TurnTrace, *, question_tokens: int = 10) -> None:
     for call in trace.llm_calls:
         assert call.success
         assert call.model
-        assert (call.prompt_tokens, call.completion_tokens) == (question_tokens, 5)
-        assert (call.total_tokens, call.cached_prompt_tokens) == (question_tokens + 5, 4)
+        assert (call.prompt_tokens, call.completion_tokens) == (10, 5)
+        assert (call.total_tokens, call.cached_prompt_tokens) == (15, 4)
         assert call.timestamp_ms >= trace.started_at_ms
-    assert trace.total_tokens == 2 * (question_tokens + 5)
+    assert trace.total_tokens == 30
     (tool,) = trace.tool_traces
     assert (tool.tool_name, tool.arguments, tool.success) == ("weather", {"city": "Lisbon"}, True)
     assert "rain in Lisbon" in str(tool.final_data)

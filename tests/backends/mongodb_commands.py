@@ -8,31 +8,21 @@ from typing import Any
 import pytest
 from pymongo import monitoring
 
-from jazzmine._async.clients.mongodb import types as async_types
-from jazzmine._sync.clients.mongodb import types as sync_types
-
-_CLIENTS = {
-    "jazzmine._async.clients.mongodb.client.Client": async_types.Client,
-    "jazzmine._sync.clients.mongodb.client.Client": sync_types.Client,
-}
+from jazzmine._sync.clients.mongodb import types
 
 
 class Commands(monitoring.CommandListener):
-    """The names of the commands that were sent, except commits, which are counted."""
+    """The names of the commands that were sent, and the commands."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[str] = []
         self.bodies: list[dict[str, Any]] = []
-        for place, client in _CLIENTS.items():
-            monkeypatch.setattr(place, partial(client, event_listeners=[self]))
+        recorded = partial(types.Client, event_listeners=[self])
+        monkeypatch.setattr("jazzmine._sync.clients.mongodb.client.Client", recorded)
 
     def clear(self) -> None:
         self.sent.clear()
         self.bodies.clear()
-
-    @property
-    def besides_commit(self) -> list[str]:
-        return [name for name in self.sent if name != "commitTransaction"]
 
     def started(self, event: monitoring.CommandStartedEvent) -> None:
         self.sent.append(event.command_name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
+from jazzmine.backends.postgres.trace_statements import find_traces
 from jazzmine.records.usage import TraceFilter
 
 FILL = """
@@ -32,22 +33,22 @@ FROM generate_series(1, 50000) AS n;
 ANALYZE $schema.conversations, $schema.messages, $schema.turn_traces
 """
 
-PAGE = {"owner": "u7", "limit": 20}
+PAGE: dict[str, object] = {"owner": "u7"}
 METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "conversation": (sql.CONVERSATION, {"id": "c7"}, {"conversations_pkey"}),
-    "of user": (pages.conversations_page("user_id", {}, 20, False), PAGE, {"idx_conv_user"}),
+    "of user": (pages.conversations_page("user_id", 20, False), PAGE, {"idx_conv_user"}),
     "of user, after": (
-        pages.conversations_page("user_id", {}, 20, True),
+        pages.conversations_page("user_id", 20, True),
         {**PAGE, "after": "c7"},
         {"idx_conv_user", "conversations_pkey"},
     ),
     "of agent": (
-        pages.conversations_page("agent_id", {}, 20, False),
+        pages.conversations_page("agent_id", 20, False),
         {**PAGE, "owner": "a7"},
         {"idx_conv_agent"},
     ),
     "of agent, after": (
-        pages.conversations_page("agent_id", {}, 20, True),
+        pages.conversations_page("agent_id", 20, True),
         {**PAGE, "owner": "a7", "after": "c7"},
         {"idx_conv_agent", "conversations_pkey"},
     ),
@@ -71,42 +72,37 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     ),
     "next messages": (
         pages.next_messages(500),
-        {"owner": "c7", "limit": 500, "timestamp": 9, "seq": 9},
+        {"owner": "c7", "timestamp": 9, "seq": 9},
         {"idx_msg_conv"},
     ),
     "context": (
         pages.newest(20, "none", False),
-        {"owner": "c7", "limit": 20},
+        {"owner": "c7"},
         {"idx_msg_visible"},
     ),
     "context window": (
         pages.newest(20, "calls", False),
-        {"owner": "c7", "limit": 20},
+        {"owner": "c7"},
         {"idx_msg_visible", "idx_msg_flagged_calls"},
     ),
     "context window, after": (
         pages.newest(20, "calls", True),
-        {"owner": "c7", "limit": 20, "after": "m6"},
+        {"owner": "c7", "after": "m6"},
         {"idx_msg_visible", "idx_msg_flagged_calls", "messages_pkey"},
     ),
     "newest of all, after": (
         pages.newest(20, "all", True),
-        {"owner": "c7", "limit": 20, "after": "m6"},
+        {"owner": "c7", "after": "m6"},
         {"idx_msg_conv", "messages_pkey"},
     ),
     "counts": (sql.MESSAGE_COUNTS, {"ids": ["c7", "c8"]}, {"idx_msg_conv"}),
     "trace": (sql.TRACE, {"id": "t7"}, {"turn_traces_pkey"}),
     "trace of message": (sql.TRACE_OF_MESSAGE, {"id": "m8"}, {"turn_traces_message_id_key"}),
     "traces of conversation": (sql.TRACES_OF_CONVERSATION, {"owner": "c5"}, {"idx_tt_conv"}),
-    "traces of agent": (
-        pages.traces_of_agent(100, 0),
-        {"owner": "a7", "limit": 100},
-        {"idx_tt_agent_time"},
-    ),
     "traces of agent, later": (
-        pages.traces_of_agent(100, 100),
-        {"owner": "a7", "limit": 100, "offset": 100},
-        {"idx_tt_agent_time", "idx_tt_time"},
+        find_traces(["agent_id"], False, 100, 100),
+        {"agent_id": "a7", "offset": 100},
+        {"idx_tt_agent_time"},
     ),
 }
 

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 from opentelemetry.instrumentation.psycopg import PsycopgInstrumentor
 from opentelemetry.instrumentation.pymongo import PymongoInstrumentor
@@ -65,6 +66,10 @@ def driver(request: pytest.FixtureRequest) -> Driver:
 
 @pytest.fixture(scope="module")
 def spans(driver: Driver) -> Iterator[Recorder]:
+    # What psycopg's puts back would make no connections of subclasses.
+    connects = {
+        kind: vars(kind)["connect"] for kind in (psycopg.Connection, psycopg.AsyncConnection)
+    }
     with recorded() as recorder:
         # PyMongo's keeps the first provider that it is given.
         driver.instrumentor.instrument(tracer_provider=recorder.provider)
@@ -72,6 +77,8 @@ def spans(driver: Driver) -> Iterator[Recorder]:
             yield recorder
         finally:
             driver.instrumentor.uninstrument()
+            for kind, connect in connects.items():
+                setattr(kind, "connect", connect)  # noqa: B010
 
 
 def are_nested(recorder: Recorder) -> bool:

@@ -21,7 +21,7 @@ from jazzmine import (
     RecordTooLargeError,
 )
 from jazzmine.backends.postgres import items as postgres_items
-from jazzmine.backends.postgres.schema import bind
+from jazzmine.backends.postgres.schema import in_schema
 from jazzmine.config import PostgresConfig, SQLiteConfig, long_term_memory_config
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 from jazzmine.records.item_paths import namespace_path
@@ -182,11 +182,10 @@ def test_a_page_is_read_by_index_on_postgresql(
 
 
 def plan(schema: str, statement: str, parameters: dict[str, object]) -> str:
-    query = bind(f"EXPLAIN {statement}", schema)
     analyze(schema)
     with closing(psycopg.connect(postgres.dsn(), autocommit=True)) as connection:
-        cursor = psycopg.RawCursor(connection)
-        rows = cursor.execute(query.text, [parameters[name] for name in query.names]).fetchall()
+        query = in_schema(f"EXPLAIN {statement}", schema)
+        rows = connection.execute(query, parameters).fetchall()
     return "\n".join(row[0] for row in rows)
 
 

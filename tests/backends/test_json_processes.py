@@ -37,26 +37,6 @@ def test_a_read_sees_an_edit_by_hand(path: Path, store: JSONMessageStore) -> Non
     assert stored.original_content == "behind"
 
 
-def test_a_read_sees_two_writes_that_leave_the_same_size_and_time(
-    path: Path, store: JSONMessageStore
-) -> None:
-    text = "text 0"
-    store.store_message(message("m1", original_content=text))
-    time, new = path.stat().st_mtime_ns, path.with_name("new")
-
-    for number in range(1, 5):
-        # The second file could get the number of the first one, which was read.
-        for other in "before", f"text {number}":
-            new.write_bytes(path.read_bytes().replace(text.encode(), other.encode()))
-            os.utime(new, ns=(time, time))
-            new.replace(path)
-            text = other
-
-        stored = store.get_message_by_id("m1")
-        assert stored is not None
-        assert stored.original_content == text
-
-
 def test_a_file_that_is_removed_is_an_empty_store(path: Path, store: JSONMessageStore) -> None:
     path.unlink()
 
@@ -84,24 +64,3 @@ async def test_fifty_writes_at_once_take_two_flushes_at_most(
 
         assert len(await store.get_messages_by_conversation_id("c1")) == 50
     assert 1 <= len(flushes) <= 2
-
-
-def test_a_prune_of_many_conversations_writes_the_file_a_few_times(
-    path: Path, store: JSONMessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = [f"old{n}" for n in range(300)]
-    for name in names:
-        store.store_conversation(conversation(name))
-    store.store_messages([message(f"m {name}", conversation_id=name) for name in names])
-    written = []
-    replace = os.replace
-
-    def count(source: str, target: str) -> None:
-        written.append(target)
-        replace(source, target)
-
-    monkeypatch.setattr(os, "replace", count)
-
-    assert store.prune_conversations(before=2**62, limit=300) == 300
-
-    assert len(written) < 10

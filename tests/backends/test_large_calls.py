@@ -44,17 +44,25 @@ def threads(name: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("count", "size", "is_large"), [(1, 10, False), (1, 1_000_000, True), (200, 10, True)]
+    ("count", "size", "search", "is_large"),
+    [(1, 10, True, False), (1, 1_000_000, False, True), (200, 10, False, True)]
+    + [(1, 20_000, search, search) for search in (False, True)],
 )
 async def test_large_calls_are_built_in_a_thread(
-    name: str, threads: list[int], tmp_path: Path, count: int, size: int, is_large: bool
+    name: str,
+    threads: list[int],
+    tmp_path: Path,
+    count: int,
+    size: int,
+    search: bool,
+    is_large: bool,
 ) -> None:
     stored, appended = (
         [message(f"{kind}{number}", original_content="x" * size) for number in range(count)]
         for kind in ("s", "a")
     )
     with config_of(name, tmp_path) as config:
-        async with await MessageStore.initialize(config) as store:
+        async with await MessageStore.initialize({**config, "search": search}) as store:
             await store.store_conversation(conversation())
             threads.clear()
             await store.store_messages(stored)

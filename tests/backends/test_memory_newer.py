@@ -56,17 +56,6 @@ def test_an_update_keeps_unknown_fields(store: Any, rows: Locks) -> None:
     assert kept["last_agent_response"] == updated.last_agent_response == "Hello"
 
 
-def test_a_block_keeps_it(store: Any, rows: Locks) -> None:
-    put(store, rows, mood="sad")
-
-    with store.locked("c") as memory:
-        memory.collect_slot("size", 42)
-        memory.entity_max_age_turns = 9
-
-    kept = stored(rows)
-    assert (kept["mood"], kept["entity_max_age_turns"]) == ("sad", 9)
-
-
 @pytest.mark.parametrize("update", UPDATES, ids=str)
 def test_a_higher_format_is_refused_and_left_where_it_is(
     store: Any, rows: Locks, update: Update, caplog: pytest.LogCaptureFixture

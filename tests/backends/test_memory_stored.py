@@ -5,19 +5,15 @@ from __future__ import annotations
 import gc
 import json
 import logging
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
-from importlib.resources import files
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT
 from jazzmine.errors import StaleWorkingMemoryError
-from jazzmine.records.memory_json import to_json
 from jazzmine.records.working_memory import WorkingMemory
 from tests.backends.memory_tables import Config, Locks, open_sync, opened_backend
 from tests.servers.redis import eventually
@@ -86,9 +82,7 @@ def test_an_expired_state_is_none(store: Any, rows: Locks) -> None:
 def test_a_save_sweeps_what_has_expired(
     open_store: Callable[..., Any], rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("_async", "_sync"):
-        for name in ("postgres", "sqlite"):
-            monkeypatch.setattr(f"jazzmine.{module}.working_memory.{name}._SWEEPING", 0.0)
+    monkeypatch.setattr("jazzmine._sync.working_memory.updates._SWEEPING", 0.0)
     store = open_store()
     for number in range(20):
         store.get_or_create(f"old {number}", "user", "agent")
@@ -170,33 +164,6 @@ def test_a_copy_of_a_revision_that_came_twice_is_stale(
         store.save(lost)
 
     assert other.get("c").last_agent_response == "counts"
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_states_that_version_1_2_stored_in_sqlite_are_read(tmp_path: Path, version: int) -> None:
-    path = tmp_path / "agent.db"
-    memory = WorkingMemory("c", "user", "agent", revision=3)
-    values = ["c", "user", 1, time.time() + 3600, 0, *["1.2"][: version - 1], to_json(memory)]
-    folder = files("jazzmine.backends.sqlite") / "migrations" / "working_memory"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(
-            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
-            "CREATE TABLE jazzmine_migrations (component TEXT, version INTEGER, name TEXT,"
-            " applied_at TEXT, PRIMARY KEY (component, version)) WITHOUT ROWID;"
-        )
-        for number, name in enumerate(("tables", "without_locks")[:version], 1):
-            connection.executescript((folder / f"000{number}_{name}.sql").read_text("utf-8"))
-            connection.execute(
-                "INSERT INTO jazzmine_migrations VALUES ('working_memory', ?, ?, '2026-01-01')",
-                [number, name],
-            )
-        marks = ", ".join("?" * len(values))
-        connection.execute(f"INSERT INTO working_memory VALUES ({marks})", values)
-        connection.commit()
-
-    with open_sync({"storage": "sqlite", "path": str(path)}) as store:
-        assert store.get("c") == memory
-        assert store.end_turn("c", "Hello", "greet").revision == 4
 
 
 def test_an_erasure_leaves_nothing_of_the_user_in_the_files(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 import time
 import traceback
@@ -16,14 +17,15 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
-from jazzmine import ConfigurationError, StoreUnavailableError
+from jazzmine import StoreUnavailableError
 from jazzmine.backends.mongodb.errors import translated
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore
-from tests.behaviour.samples import conversation, ids, message, messages
+from tests.behaviour.samples import conversation, message, messages
 from tests.faults.sizes import TOLERANCE
 from tests.servers import mongodb
 from tests.servers.programs import Program
+from tests.servers.proxy import Proxy
 
 Config = dict[str, Any]
 TIMEOUT = 1.5
@@ -56,55 +58,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "a read": lambda store: store.get_message_by_id("m1"),
     "a write": lambda store: store.store_message(message()),
     "a transaction": lambda store: store.store_messages(messages("m1", "m2")),
-    "ping": lambda store: store.ping(),
 }
-
-
-def _failing(uri: str, commands: list[str], times: int, **how: Any) -> None:
-    data = {"failCommands": commands, **how}
-    mongodb.client(uri).admin.command(
-        "configureFailPoint", "failCommand", mode={"times": times}, data=data
-    )
-
-
-# The server keeps the locks of an abandoned transaction for up to 60 s:
-# https://www.mongodb.com/docs/manual/core/transactions-production-consideration/
-# so later calls of a test write other messages.
-
-# Fail points: https://github.com/mongodb/mongo/wiki/The-%22failCommand%22-fail-point
-NOT_PRIMARY = 10107
-
-
-@pytest.mark.parametrize(
-    "how", [{"closeConnection": True}, {"errorCode": NOT_PRIMARY}], ids=["cut", "not primary"]
-)
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_call_is_repeated_after_a_cut_or_a_change_of_primary(
-    shared: Config, how: dict[str, Any], call: Callable[[Any], Any]
-) -> None:
-    # After this reply the driver waits for the next heartbeat, every 10 s by default; it learns
-    # of a real change of primary at once.
-    uri = f"{shared['uri']}/?heartbeatFrequencyMS=500"
-    with MessageStore.initialize({**shared, "uri": uri}) as store:
-        store.store_conversation(conversation())
-        _failing(shared["uri"], ["find", "update", "ping"], 2, **how)
-
-        call(store)
-
-
-@pytest.mark.parametrize("label", ["TransientTransactionError", "UnknownTransactionCommitResult"])
-def test_a_transaction_is_repeated_as_the_label_allows(shared: Config, label: str) -> None:
-    failing = "update" if label == "TransientTransactionError" else "commitTransaction"
-    with MessageStore.initialize(shared) as store:
-        store.store_conversation(conversation())
-        _failing(shared["uri"], [failing], 3, errorCode=112, errorLabels=[label])
-
-        store.store_messages(messages("m1", "m2"))
-
-        assert ids(store.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
-
-
-# Addresses and secrets
 
 
 def _everything_said(error: BaseException, caplog: pytest.LogCaptureFixture) -> str:
@@ -134,18 +88,8 @@ def test_wrong_credentials_are_reported_within_the_deadline(
             store.ping()
 
 
-# Services with the protocol of MongoDB
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "bad auth : authentication failed",
-        "user is not allowed to do action [insert] on [chat.messages]",
-        "you are over your space quota, using 513 MB of 512 MB",
-    ],
-)
-def test_what_atlas_says_is_passed_on(said: str) -> None:
+def test_what_atlas_says_is_passed_on() -> None:
+    said = "you are over your space quota, using 513 MB of 512 MB"
     error = OperationFailure(said, 8000, {"errmsg": said, "code": 8000})
 
     shown = translated(error, "cluster0.example", reached=True)
@@ -154,20 +98,39 @@ def test_what_atlas_says_is_passed_on(said: str) -> None:
     assert str(shown) == f"MongoDB at cluster0.example: {said}"
 
 
-@pytest.mark.parametrize("code", [59, 115])
-def test_a_server_that_knows_no_rights_is_opened(shared: Config, code: int) -> None:
-    _failing(shared["uri"], ["connectionStatus"], 1, errorCode=code)
-
-    with MessageStore.initialize(shared) as store:
-        store.store_conversation(conversation())
+# The network
 
 
-@pytest.mark.parametrize("code", [13, 67, 115, 8000])
-def test_a_server_that_refuses_an_index_says_why(shared: Config, code: int) -> None:
-    _failing(shared["uri"], ["createIndexes"], 1, errorCode=code)
+def config_of(*ports: int) -> Config:
+    hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+    name = f"jazzmine_test_{uuid4().hex}"
+    return {"storage": "mongodb", "uri": f"mongodb://{hosts}/", "db": name, "timeout": TIMEOUT}
 
-    with pytest.raises(ConfigurationError, match=r"refused an index .*failCommand"):
-        MessageStore.initialize(shared)
+
+def test_a_silent_host_does_not_keep_the_store_from_another(server: mongodb.Server) -> None:
+    with Proxy(server.port) as silent:
+        silent.swallow_requests = True
+        started = time.monotonic()
+
+        with MessageStore.initialize(config_of(silent.port, server.port)) as store:
+            store.store_conversation(conversation())
+
+        assert time.monotonic() - started < LATEST
+
+
+def test_the_error_says_at_once_why_no_server_was_reached() -> None:
+    started = time.monotonic()
+
+    with pytest.raises(StoreUnavailableError) as caught:
+        MessageStore.initialize({**config_of(1, 2), "timeout": 30})
+
+    assert time.monotonic() - started < 10
+    reasons = r"127\.0\.0\.1:[12]: \S*.*Connection refused"
+    assert re.fullmatch(
+        rf"MongoDB at 127\.0\.0\.1:1, 127\.0\.0\.1:2 cannot be reached: {reasons},{reasons};"
+        r" `jazzmine doctor` says more",
+        str(caught.value),
+    )
 
 
 # Threads, processes, event loops
@@ -177,7 +140,7 @@ def test_a_server_that_refuses_an_index_says_why(shared: Config, code: int) -> N
 @pytest.mark.filterwarnings(
     "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
 )
-@pytest.mark.parametrize("name", ["a read", "a write", "a transaction"])
+@pytest.mark.parametrize("name", CALLS)
 async def test_a_cancel_scope_ends_a_call_and_leaves_the_store_usable(
     server: mongodb.Server, config: Config, name: str
 ) -> None:

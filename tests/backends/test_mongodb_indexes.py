@@ -1,4 +1,4 @@
-"""The indexes of the MongoDB store, and the one that each query uses."""
+"""Opening a MongoDB store creates indexes and changes nothing else; each query uses its index."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine.backends.mongodb.indexes import INDEXES, MESSAGES
+from jazzmine import ConfigurationError
+from jazzmine.backends.mongodb.indexes import FORMAT, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_OF_AGENT,
     CONVERSATIONS_OF_USER,
@@ -16,7 +17,6 @@ from jazzmine.backends.mongodb.queries import (
     NEWEST_MESSAGES,
     OLDEST_CONVERSATIONS,
     TRACES_FOUND,
-    TRACES_OF_AGENT,
     TRACES_OF_CONVERSATION,
     Listing,
     equal,
@@ -26,6 +26,7 @@ from jazzmine.backends.mongodb.queries import (
 )
 from jazzmine.backends.mongodb.trace_filters import filter_query
 from jazzmine.sync.message_store import MessageStore, TraceFilter
+from tests.backends.mongodb_commands import Commands
 from tests.behaviour.samples import conversation, messages, trace
 from tests.servers import mongodb
 
@@ -48,11 +49,13 @@ def store(config: Config) -> Iterator[MessageStore]:
         yield opened
 
 
+def database(config: Config) -> Any:
+    return mongodb.client(config["uri"])[config["db"]]
+
+
 @pytest.mark.parametrize("name", INDEXES)
 def test_a_collection_has_its_indexes(store: MessageStore, config: Config, name: str) -> None:
-    database = mongodb.client(config["uri"])[config["db"]]
-
-    found = database[name].index_information().values()
+    found = database(config)[name].index_information().values()
 
     described = {
         (tuple(map(tuple, index["key"])), index.get("unique", False), index.get("sparse", False))
@@ -62,14 +65,84 @@ def test_a_collection_has_its_indexes(store: MessageStore, config: Config, name:
 
 
 def test_only_flagged_messages_hold_the_flag(store: MessageStore, config: Config) -> None:
-    database = mongodb.client(config["uri"])[config["db"]]
     store.flag_message("m1")
     store.flag_message("m2")
     store.flag_message("m2", False)
 
-    holders = database[MESSAGES].find({"is_flagged": {"$exists": True}})
+    holders = database(config)[MESSAGES].find({"is_flagged": {"$exists": True}})
 
     assert [holder["id"] for holder in holders] == ["m1"]
+
+
+FOREIGN: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "not unique": (MESSAGES, [("id", 1)], {}),
+    "of other fields": (TRACES, [("tokens", 1)], {"name": "total_tokens_1"}),
+    "that deletes documents": (TRACES, [("total_tokens", 1)], {"expireAfterSeconds": 60}),
+}
+
+
+@pytest.mark.parametrize("foreign", FOREIGN.values(), ids=FOREIGN)
+def test_an_index_of_another_definition_is_refused_and_not_changed(
+    config: Config, foreign: tuple[str, Any, dict[str, Any]]
+) -> None:
+    name, keys, options = foreign
+    collection = database(config)[name]
+    before = collection.create_index(keys, **options)
+    index = collection.index_information()[before]
+
+    with pytest.raises(ConfigurationError, match=f"{name}.*{before}"):
+        MessageStore.initialize(config)
+
+    assert collection.index_information()[before] == index
+
+
+def test_documents_of_another_application_are_refused_and_not_changed(config: Config) -> None:
+    database(config)[MESSAGES].insert_many([{"subject": "Re: lunch"}, {"subject": "lunch"}])
+
+    with pytest.raises(ConfigurationError, match=rf"{MESSAGES}.*`jazzmine adopt FROM TO`"):
+        MessageStore.initialize(config)
+
+    assert database(config).list_collection_names() == [MESSAGES]
+    assert list(database(config)[MESSAGES].index_information()) == ["_id_"]
+
+
+def test_a_database_of_an_older_version_is_taken_over_and_of_a_newer_one_refused(
+    config: Config,
+) -> None:
+    notes = database(config)["jazzmine_fields"]
+    with MessageStore.initialize(config) as store:
+        store.store_conversation(conversation())
+    notes.update_one({}, {"$unset": {"format": ""}})
+
+    MessageStore.initialize(config).close()
+
+    [note] = notes.find()
+    assert note["format"] == FORMAT
+    notes.update_one({}, {"$set": {"format": FORMAT + 1}})
+    with pytest.raises(ConfigurationError, match="newer version"):
+        MessageStore.initialize(config)
+
+
+@pytest.mark.parametrize("command", ["delete", "listIndexes", "createIndexes"])
+def test_a_right_that_is_missing_is_named_at_opening(config: Config, command: str) -> None:
+    mongodb.fail(config["uri"], [command], {"times": 1}, errorCode=13)
+
+    with pytest.raises(ConfigurationError, match=r"conversations.*failCommand.*role readWrite"):
+        MessageStore.initialize(config)
+
+
+def test_indexes_are_made_once_and_have_their_own_deadline(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = Commands(monkeypatch)
+    options = {"timeout": 10, "migration_timeout": 500}
+
+    for _ in range(2):
+        MessageStore.initialize({**config, **options}).close()
+
+    limits = [body["maxTimeMS"] for body in commands.bodies if "createIndexes" in body]
+    assert len(limits) == len(INDEXES)
+    assert all(400_000 < limit <= 500_000 for limit in limits)
 
 
 PLACE = {"timestamp": 5, "_id": 1}
@@ -112,7 +185,6 @@ LISTINGS: dict[str, tuple[Listing, dict[str, Any], str]] = {
         TRACES_OF_CONVERSATION.of("c1"),
         "conversation_id",
     ),
-    "traces of an agent": (TRACES_OF_AGENT, TRACES_OF_AGENT.of("a1"), "agent_id"),
 }
 
 FILTERS: dict[str, TraceFilter] = {
@@ -139,8 +211,7 @@ def test_a_query_uses_its_index(
     # https://www.mongodb.com/docs/manual/tutorial/sort-results-with-indexes/
     # https://www.mongodb.com/docs/manual/reference/operator/query/eq/
     order, query, first_field = listing
-    database = mongodb.client(config["uri"])[config["db"]]
-    found = database[order.collection].find(_indexed_part(query)).sort(order.sort).limit(10)
+    found = database(config)[order.collection].find(_indexed_part(query)).sort(order.sort).limit(10)
 
     plan = found.explain()["queryPlanner"]["winningPlan"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 from jazzmine._sync.message_store import mongodb_search
 from jazzmine._sync.message_store.searching import run_analysis
 from jazzmine.cli.searching import check_search
-from jazzmine.sync.message_store import Conversation, Message, MessageRole, MessageStore
-from tests.backends.long_texts import AnalysingThreads, store_long_texts
+from jazzmine.sync.message_store import Message, MessageStore
+from tests.behaviour.samples import conversation, message
 from tests.servers import mongodb
 
 Config = dict[str, Any]
@@ -29,28 +28,16 @@ def config(request: pytest.FixtureRequest) -> Iterator[Config]:
 @pytest.fixture
 def store(config: Config) -> Iterator[MessageStore]:
     with MessageStore.initialize({**config, "search": True}) as opened:
-        opened.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
+        opened.store_conversation(conversation())
         yield opened
 
 
-def message(message_id: str, at: int, text: str = "hello") -> Message:
-    return Message(
-        id=message_id,
-        conversation_id="c1",
-        user_id="u",
-        role=MessageRole.USER,
-        original_content=text,
-        timestamp=at,
-    )
+def text(message_id: str, at: int, content: str = "hello") -> Message:
+    return message(message_id, timestamp=at, original_content=content)
 
 
 def database(config: Config) -> Any:
     return mongodb.client(config["uri"])[config["db"]]
-
-
-def names(config: Config) -> list[str]:
-    noted = database(config)["jazzmine_fields"].find_one({"_id": "names"})
-    return list(noted["names"])
 
 
 def searched(config: Config) -> list[Any]:
@@ -69,31 +56,23 @@ def fill(store: MessageStore) -> None:
 
 def test_a_store_without_search_has_no_part_of_it(config: Config) -> None:
     with MessageStore.initialize(config) as store:
-        store.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
-        store.store_message(message("m1", 1))
+        store.store_conversation(conversation())
+        store.store_message(text("m1", 1))
     messages = database(config)["messages"]
 
-    for some in (names(config), messages.index_information(), messages.find_one()):
+    for some in (messages.index_information(), messages.find_one()):
         assert not [name for name in some if "search" in name]
-
-
-def test_a_version_that_does_not_know_of_the_index_finds_its_field_noted(
-    config: Config, store: MessageStore
-) -> None:
-    assert "messages.search_entry" in names(config)
-    store.backend.make_search(None)
-    assert "messages.search_entry" not in names(config)
 
 
 def test_a_message_of_a_process_that_was_open_before_is_found(config: Config) -> None:
     with MessageStore.initialize(config) as unaware, MessageStore.initialize(config) as store:
-        unaware.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
-        unaware.store_message(message("m1", 1))
+        unaware.store_conversation(conversation())
+        unaware.store_message(text("m1", 1))
         store.backend.make_search("")
         fill(store)
-        unaware.store_message(message("m2", 2))
-        unaware.append_messages("c1", [message("m3", 3)])
-        unaware.store_message(message("m1", 1, "hello, hello"))
+        unaware.store_message(text("m2", 2))
+        unaware.append_messages("c1", [text("m3", 3)])
+        unaware.store_message(text("m1", 1, "hello, hello"))
 
         assert sorted(found(store, "hello")) == ["m1", "m2", "m3"]
         assert searched(config)[0]["search_entry"] == "hello hello"
@@ -103,12 +82,12 @@ def test_a_text_that_was_changed_meanwhile_is_not_indexed_as_it_was(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with MessageStore.initialize(config) as unaware, MessageStore.initialize(config) as store:
-        unaware.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
-        unaware.store_message(message("m1", 1))
+        unaware.store_conversation(conversation())
+        unaware.store_message(text("m1", 1))
         store.backend.make_search("")
 
         def analyse(*args: Any) -> Any:
-            unaware.store_message(message("m1", 1, "other words"))
+            unaware.store_message(text("m1", 1, "other words"))
             return run_analysis(*args)
 
         monkeypatch.setattr(mongodb_search, "run_analysis", analyse)
@@ -122,7 +101,7 @@ def test_an_index_for_another_language_takes_no_entry_of_the_one_before(
 ) -> None:
     with MessageStore.initialize(config) as other:
         other.backend.make_search("english")
-        store.store_message(message("m1", 1, "walking"))
+        store.store_message(text("m1", 1, "walking"))
         fill(other)
 
         assert found(other, "walked") == ["m1"]
@@ -132,7 +111,7 @@ def test_an_index_for_another_language_takes_no_entry_of_the_one_before(
 def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it(
     config: Config, store: MessageStore
 ) -> None:
-    store.store_messages([message(f"m{number}", number) for number in range(3)])
+    store.store_messages([text(f"m{number}", number) for number in range(3)])
     assert [one.level for one in check_search(store)] == ["ok"]
     lost = {"search_entry": "", "search_terms": "", "search_language": ""}
     database(config)["messages"].update_one({"id": "m1"}, {"$unset": lost})
@@ -143,10 +122,3 @@ def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it
     fill(store)
     assert [one.level for one in check_search(store)] == ["ok"]
     assert found(store, "hello") == ["m2", "m1", "m0"]
-
-
-def test_the_words_of_long_texts_are_found_beside_other_calls(config: Config) -> None:
-    with AnalysingThreads() as threads:
-        asyncio.run(store_long_texts({**config, "search": True}))
-
-    assert threads.are_others(short=3, long=3)

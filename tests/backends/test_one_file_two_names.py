@@ -61,15 +61,3 @@ def test_a_file_that_is_mounted_alone_is_refused(tmp_path: Path, scheme: str) ->
     )
 
     assert "mount the folder" in ended.stdout
-
-
-def test_a_path_that_sqlite_cannot_open_for_its_length_is_said_to_be_too_long(
-    tmp_path: Path,
-) -> None:
-    folder = tmp_path
-    while len(os.fsencode(folder)) < 520:
-        folder /= "x" * 100
-    folder.mkdir(parents=True)
-
-    with pytest.raises(OSError, match="too long"):
-        MessageStore.initialize(f"sqlite:{folder}/agent.db")

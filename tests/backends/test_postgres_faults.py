@@ -89,24 +89,3 @@ async def test_a_call_without_a_free_connection_ends_at_the_deadline(
             # The connection of the first call may become free just before the second's deadline.
             assert outcomes[1] is None or isinstance(outcomes[1], StoreUnavailableError)
         await store.ping()
-
-
-# Cancellation, loops, processes
-
-
-async def test_a_cancelled_call_ends_at_once_though_the_server_is_silent(
-    proxy: Proxy, schema: str
-) -> None:
-    options = behind(proxy, schema, pool_min=1, pool_max=1, timeout=5)
-    async with await MessageStore.initialize(options) as store:
-        proxy.swallow_requests = True
-        call = asyncio.ensure_future(store.ping())
-        await asyncio.sleep(0.2)
-        started = time.monotonic()
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        assert time.monotonic() - started < 0.2 + TOLERANCE
-        proxy.swallow_requests = False
-        proxy.cut()
-        await store.ping()

@@ -6,17 +6,16 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 import pytest
 
-from jazzmine import MemoryItem, PutItem
+from jazzmine import MemoryItem
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.records.messages import Message
 from jazzmine.sync import LongTermMemoryStore, MessageStore
-from tests.backends.postgres_apis import APIS, ITEMS, opened
+from tests.backends.postgres_apis import APIS, opened
 from tests.backends.postgres_samples import behind, bound, config, conversation, message, trace
 from tests.faults.sizes import TOLERANCE
 from tests.servers import pgbouncer, postgres
@@ -31,62 +30,31 @@ def schema() -> Iterator[str]:
         yield name
 
 
-@contextmanager
-def locked(admin: Admin, schema: str) -> Iterator[None]:
-    """Lock the conversations c1 and c2, and all messages, for a block."""
-    with admin.transaction():
-        admin.execute(
-            bound(
-                "SELECT pg_advisory_xact_lock(hashtextextended(id, 1784772461))"
-                " FROM $schema.conversations WHERE id IN ('c1', 'c2') ORDER BY id FOR UPDATE",
-                schema,
-            )
-        )
-        admin.execute(bound("SELECT FROM $schema.messages FOR UPDATE", schema))
-        yield
-
-
 def elsewhere(message_id: str, conversation_id: str = "c2") -> Message:
     return message(message_id).model_copy(update={"conversation_id": conversation_id})
 
 
-# Writes to the locked conversation, or to records whose conversation is not known.
-TO_ONE: dict[str, Callable[[Any, int], Any]] = {
-    "append_messages": lambda store, n: store.append_messages("c1", [message(f"new {n}")]),
-    "store_message": lambda store, n: store.store_message(message(f"new {n}")),
-    "store_messages": lambda store, n: store.store_messages([message(f"new {n}"), message("m1")]),
-    "store_turn_trace": lambda store, n: store.store_turn_trace(trace(f"m{n}")),
-    "store_conversation": lambda store, n: store.store_conversation(
-        conversation().model_copy(update={"title": f"{n}"})
-    ),
-    "edit_conversation": lambda store, n: store.edit_conversation("c1", title=f"{n}"),
-    "delete_conversation": lambda store, n: store.delete_conversation("c1"),
-    "pop_message": lambda store, n: store.pop_message("c1"),
-    "rewind_conversation": lambda store, n: store.rewind_conversation("c1", after="m0"),
-    "delete_message": lambda store, n: store.delete_message(f"m{n}"),
-    "flag_message": lambda store, n: store.flag_message(f"m{n}"),
-    "erase_user": lambda store, n: store.erase_user("u"),
-    "prune_conversations": lambda store, n: store.prune_conversations(before=10),
-}
-
-
-async def fill(store: Any) -> None:
-    for name in ("c1", "c2"):
-        await store.store_conversation(conversation(name))
-    free = conversation("free").model_copy(update={"user_id": "x", "last_updated_at": 2**40})
-    await store.store_conversation(free)
-    await store.store_messages([message(f"m{n}", n) for n in range(12)])
+WRITES: list[Callable[[Any, int], Any]] = [
+    lambda store, n: store.append_messages("c1", [message(f"new {n}")]),
+    lambda store, n: store.store_message(message(f"new {n}")),
+    lambda store, n: store.erase_user("u"),
+]
 
 
 @pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("write", TO_ONE)
+@pytest.mark.parametrize("number", range(len(WRITES)))
 async def test_writes_to_a_locked_conversation_leave_connections_to_others(
-    admin: Admin, schema: str, api: str, write: str
+    admin: Admin, schema: str, api: str, number: int
 ) -> None:
     async with opened(api, config(schema, pool_max=3, timeout=20.0)) as store:
-        await fill(store)
-        with locked(admin, schema):
-            tasks = [asyncio.ensure_future(TO_ONE[write](store, n)) for n in range(4)]
+        await store.store_conversation(conversation())
+        free = conversation("free").model_copy(update={"user_id": "x"})
+        await store.store_conversation(free)
+        with admin.transaction():
+            admin.execute(
+                bound("SELECT FROM $schema.conversations WHERE id = 'c1' FOR UPDATE", schema)
+            )
+            tasks = [asyncio.ensure_future(WRITES[number](store, n)) for n in range(4)]
             await asyncio.sleep(0.3)
             # Without a free connection, these would fail at the deadline.
             await store.ping()
@@ -95,29 +63,20 @@ async def test_writes_to_a_locked_conversation_leave_connections_to_others(
         await asyncio.gather(*tasks)
 
 
-@pytest.mark.parametrize("api", APIS)
-async def test_items_that_are_locked_leave_a_connection_to_reads(
-    admin: Admin, schema: str, api: str
-) -> None:
-    def change(n: int) -> list[PutItem]:
-        return [
-            PutItem(MemoryItem(namespace=("n",), key=f"{key}", value={"n": n}))
-            for key in ("locked", n)
-        ]
-
-    async with opened(api, config(schema, pool_max=3, timeout=20.0), ITEMS) as store:
-        await store.apply(change(0))
-        with admin.transaction():
-            admin.execute(bound("SELECT FROM $schema.memory_items FOR UPDATE", schema))
-            tasks = [asyncio.ensure_future(store.apply(change(n))) for n in range(4)]
-            await asyncio.sleep(0.3)
-            await store.ping()
-            assert not any(task.done() for task in tasks)
-        await asyncio.gather(*tasks)
+def erase_while_given_away(admin: Admin, schema: str, store: Any, *tables: str) -> None:
+    """Give a user's records to another, after the erasure has found them and waits for a lock."""
+    with admin.transaction():
+        for table in tables:
+            merge = f"UPDATE $schema.{table} SET user_id = 'merged' WHERE user_id = 'u'"
+            admin.execute(bound(merge, schema))
+        erasing = threading.Thread(target=store.erase_user, args=("u",))
+        erasing.start()
+        time.sleep(0.3)
+    erasing.join(10)
+    assert not erasing.is_alive()
 
 
 def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, schema: str) -> None:
-    """They are changed after the erasure has found them, and before it gets their locks."""
     with MessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
         store.store_conversation(conversation("c2").model_copy(update={"user_id": "other"}))
@@ -126,43 +85,28 @@ def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, sch
         others = elsewhere("m3").model_copy(update={"user_id": "other"})
         of_others = trace("m3").model_copy(update={"conversation_id": "c2"})
         store.store_turn(messages=[others], trace=of_others)
-        with admin.transaction():
-            for table in ("conversations", "messages", "turn_traces"):
-                merge = f"UPDATE $schema.{table} SET user_id = 'merged' WHERE user_id = 'u'"
-                admin.execute(bound(merge, schema))
-            erasing = threading.Thread(target=store.erase_user, args=("u",))
-            erasing.start()
-            time.sleep(0.3)
-        erasing.join(10)
-        assert not erasing.is_alive()
+        tables = ("conversations", "messages", "turn_traces")
+        erase_while_given_away(admin, schema, store, *tables)
         assert len(store.get_messages_by_user_id("merged")) == 2
         assert len(store.get_conversations_by_user_id("merged")) == 1
         assert store.get_turn_trace_by_message_id("m3") is not None
 
 
 def test_an_item_that_was_given_to_another_user_is_kept(admin: Admin, schema: str) -> None:
-    """As above: after the erasure has found it."""
     with LongTermMemoryStore.initialize(config(schema)) as store:
         store.put(MemoryItem(namespace=("n",), key="k", value={}, user_id="u"))
-        with admin.transaction():
-            merge = "UPDATE $schema.memory_items SET user_id = 'merged' WHERE user_id = 'u'"
-            admin.execute(bound(merge, schema))
-            erasing = threading.Thread(target=store.erase_user, args=("u",))
-            erasing.start()
-            time.sleep(0.3)
-        erasing.join(10)
-        assert not erasing.is_alive()
+        erase_while_given_away(admin, schema, store, "memory_items")
         assert store.get(("n",), "k") is not None
 
 
-@pytest.mark.parametrize("api", APIS)
 async def test_a_reply_that_arrives_slowly_is_not_waited_for_after_the_deadline(
-    schema: str, api: str
+    schema: str,
 ) -> None:
     with Proxy(postgres.port_of(postgres.dsn())) as proxy:
-        async with opened(api, behind(proxy, schema, timeout=1.5)) as store:
+        async with opened("async", behind(proxy, schema, timeout=1.5)) as store:
             await store.store_conversation(conversation())
-            await store.store_message(said("x" * 3_000_000))
+            long = message().model_copy(update={"original_content": "x" * 3_000_000})
+            await store.store_message(long)
             proxy.drip = 0.2
             started = time.monotonic()
             with pytest.raises(StoreUnavailableError):
@@ -171,18 +115,15 @@ async def test_a_reply_that_arrives_slowly_is_not_waited_for_after_the_deadline(
             proxy.drip = 0.0
 
 
-def said(text: str) -> Message:
-    return message("m1").model_copy(update={"original_content": text})
-
-
 @pytest.mark.skipif(bool(pgbouncer.MISSING), reason=pgbouncer.MISSING or "it is there")
-@pytest.mark.parametrize("api", APIS)
 async def test_behind_a_pooler_the_error_of_prepared_statements_names_the_cure(
-    schema: str, api: str
+    schema: str,
 ) -> None:
     async def use() -> None:
         for _ in range(20):
-            async with opened(api, config(schema, dsn=pgbouncer.running(), pool_min=1)) as store:
+            async with opened(
+                "async", config(schema, dsn=pgbouncer.running(), pool_min=1)
+            ) as store:
                 await asyncio.gather(*(store.ping() for _ in range(10)))
                 await store.store_conversation(conversation())
 

@@ -1,148 +1,71 @@
-"""Abandoned, cancelled and repeated calls take no late effect, and do not keep running."""
+"""Calls that were given up do not keep running on the server."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import psycopg
 import pytest
 
 from jazzmine.errors import StoreUnavailableError
-from jazzmine.records.messages import Message
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened
-from tests.backends.postgres_samples import config, conversation, message
+from tests.backends.postgres_samples import bound, conversation
 from tests.faults.sizes import LENIENCE
-from tests.servers import postgres
-
-POOL_MAX = 2
-OTHER = "another client"
-
-
-def said(text: str, message_id: str = "m1") -> Message:
-    return message(message_id).model_copy(update={"original_content": text})
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until a condition is true."""
-    until = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
 
 
 @contextmanager
-def locked(schema: str, table: str, record_id: str) -> Iterator[None]:
-    """Lock a record with another client for a block."""
-    with postgres.connect(postgres.dsn(), application_name=OTHER) as other, other.transaction():
-        sql = f'SELECT FROM "{schema}".{table} WHERE id = %s FOR UPDATE'
-        other.execute(sql.encode(), [record_id])
+def locked(admin: psycopg.Connection[Any], schema: str) -> Iterator[None]:
+    """Lock the conversation for a block."""
+    with admin.transaction():
+        admin.execute(bound("SELECT FROM $schema.conversations FOR UPDATE", schema))
         yield
 
 
-class Backends:
-    """Counts the server processes whose statements name a schema; a context manager.
-
-    Attributes:
-        most: the largest number of them at a time that were running a statement. A loaded
-            server needs some time to end those whose clients have closed the connection.
-    """
-
-    QUERY = (
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE query LIKE %s AND application_name <> %s AND state = 'active'"
-    )
-
-    def __init__(self, schema: str) -> None:
-        self._ours = [f"%{schema}%", OTHER]
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self.most = 0
-
-    def __enter__(self) -> Backends:
-        self._connection = postgres.connect(postgres.dsn(), application_name=OTHER)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join()
-        self._connection.close()
-
-    @property
-    def active(self) -> int:
-        """How many are running a statement."""
-        found = self._connection.execute(self.QUERY.encode(), self._ours).fetchone()
-        assert found is not None
-        return int(found[0])
-
-    def active_within(self, seconds: float) -> int:
-        """Wait until none runs a statement, at most so many seconds; return how many do."""
-        until = time.monotonic() + seconds
-        while (active := self.active) and time.monotonic() < until:
-            time.sleep(0.02)
-        return active
-
-    def _watch(self) -> None:
-        while not self._over.wait(0.02):
-            self.most = max(self.most, self.active)
-
-
-# Statements do not pile up
+async def active(admin: psycopg.Connection[Any], schema: str, count: int) -> None:
+    """Wait until so many sessions run a statement that names the schema, 2 s at most."""
+    query = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE strpos(query, %s) > 0 AND pid <> pg_backend_pid() AND state = 'active'"""
+    async with asyncio.timeout(2 + LENIENCE):
+        while admin.execute(query, [schema]).fetchone() != (count,):
+            admin.execute("SELECT pg_stat_clear_snapshot()")
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("api", APIS)
 async def test_abandoned_statements_do_not_pile_up_on_the_server(
-    api: str, route: str, schema: str
+    api: str, route: str, schema: str, admin: psycopg.Connection[Any]
 ) -> None:
-    with network(route, schema, pool_min=1, pool_max=POOL_MAX, timeout=2.0) as (proxy, options):
+    with network(route, schema, pool_min=1, pool_max=2, timeout=2.0) as (proxy, options):
         async with opened(api, options) as store:
             await store.store_conversation(conversation())
-            with Backends(schema) as backends, locked(schema, "conversations", "c1"):
+            with locked(admin, schema):
                 for _ in range(2):
                     calls = [store.store_conversation(conversation()) for _ in range(4)]
                     outcomes = await asyncio.gather(*calls, return_exceptions=True)
                     assert {type(one) for one in outcomes} == {StoreUnavailableError}
-                assert await asyncio.to_thread(backends.active_within, 1.5) == 0
-            await asyncio.to_thread(wait_for, lambda: len(proxy.open) <= POOL_MAX)
-    # Each may be replaced while it is being cancelled.
-    assert 0 < backends.most <= 2 * POOL_MAX
-
-
-@pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("api", APIS)
-async def test_an_abandoned_write_does_not_take_effect_after_close(
-    api: str, route: str, schema: str
-) -> None:
-    with network(route, schema, pool_max=POOL_MAX, timeout=2.0) as (_, options):
-        async with opened(api, options) as store:
-            await store.store_conversation(conversation())
-            await store.store_message(said("first"))
-            with locked(schema, "messages", "m1"):
-                with pytest.raises(StoreUnavailableError):
-                    await store.store_message(said("given up"))
-                await store.close()
-    await asyncio.sleep(0.2)
-    async with opened(api, config(schema)) as store:
-        assert await store.get_message_by_id("m1") == said("first")
+                await active(admin, schema, 0)
+            await asyncio.sleep(0.5)
+            assert len(proxy.open) <= 2
 
 
 async def test_the_server_ends_a_statement_whose_client_has_disappeared(
-    schema: str,
+    schema: str, admin: psycopg.Connection[Any]
 ) -> None:
     timeout = 1.0 + LENIENCE
     with network("direct", schema, pool_min=1, pool_max=1, timeout=timeout) as (proxy, options):
         async with opened("async", options) as store:
             await store.store_conversation(conversation())
-            with Backends(schema) as backends, locked(schema, "conversations", "c1"):
+            with locked(admin, schema):
                 call = asyncio.ensure_future(store.store_conversation(conversation()))
-                await asyncio.to_thread(wait_for, lambda: backends.active == 1)
+                await active(admin, schema, 1)
                 # Neither the request to cancel nor the end of the connection arrives.
                 proxy.hold()
                 with pytest.raises(StoreUnavailableError):
                     await call
-                assert await asyncio.to_thread(backends.active_within, 2.0) == 0
+                await active(admin, schema, 0)
             proxy.cut()

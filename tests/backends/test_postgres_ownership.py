@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
-from jazzmine.backends.postgres.schema import migrations
 from jazzmine.errors import ConfigurationError
-from jazzmine.sync import MessageStore
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.backends.postgres_samples import config, conversation
 from tests.servers import postgres
 
@@ -42,45 +40,51 @@ def contents(admin: Connection, schema: str) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
-def assert_refused(admin: Connection, schema: str, name: str) -> None:
+def assert_refused(admin: Connection, schema: str, said: str, kind: Any = MessageStore) -> None:
     before = contents(admin, schema)
-    with pytest.raises(ConfigurationError, match=rf"\b{name}\b.*nothing was changed"):
-        MessageStore.initialize(config(schema))
+    with pytest.raises(ConfigurationError, match=said):
+        kind.initialize(config(schema))
     assert contents(admin, schema) == before
 
 
-TABLES = ["conversations", "messages", "turn_traces"]
-INDEXES = re.findall(r"^CREATE INDEX (\w+)", migrations()[0].sql, re.MULTILINE)
-MADE = [*TABLES, *INDEXES]
-
-
-@pytest.mark.parametrize("name", [*MADE, "jazzmine_migrations"])
-def test_a_table_of_another_application_is_refused(
-    admin: Connection, schema: str, name: str
-) -> None:
-    admin.execute(f'CREATE TABLE "{schema}".{name} (id text PRIMARY KEY, body text)'.encode())
-    assert_refused(admin, schema, name)
+TABLE = "TABLE {} (id text PRIMARY KEY, body text)"
 
 
 @pytest.mark.parametrize(
-    "what",
+    ("name", "what"),
     [
-        "VIEW {} AS SELECT 1 AS id",
-        "MATERIALIZED VIEW {} AS SELECT 1 AS id",
-        "SEQUENCE {}",
-        "TYPE {} AS (id text)",
-        "TYPE {} AS ENUM ('one')",
-        "DOMAIN {} AS text",
-        "TABLE {} (id text) PARTITION BY LIST (id)",
+        ("conversations", TABLE),
+        ("messages", "VIEW {} AS SELECT 1 AS id"),
+        ("messages", "TYPE {} AS (id text)"),
+        ("messages", "TYPE {} AS ENUM ('one')"),
+        ("idx_msg_conv", TABLE),
+        ("idx_tt_tool_gin", "SEQUENCE {}"),
     ],
 )
-@pytest.mark.parametrize("name", ["messages", "jazzmine_migrations"])
-def test_anything_else_with_the_name_of_a_table_is_refused(
+def test_an_object_of_another_application_is_refused(
     admin: Connection, schema: str, name: str, what: str
 ) -> None:
     place = f'"{schema}".{name}'
     admin.execute(f"CREATE {what.format(place)}".encode())
-    assert_refused(admin, schema, name)
+    assert_refused(admin, schema, rf"\b{name}\b.*nothing was changed")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("working_memory", WorkingMemoryStore), ("memory_items", LongTermMemoryStore)],
+)
+def test_a_table_of_another_application_is_refused_by_each_kind_of_store(
+    admin: Connection, schema: str, name: str, kind: Any
+) -> None:
+    admin.execute(f'CREATE TABLE "{schema}".{name} (mine int)'.encode())
+    assert_refused(admin, schema, rf"\b{name}\b.*nothing was changed", kind)
+
+
+def test_a_table_of_versions_of_another_application_is_refused(
+    admin: Connection, schema: str
+) -> None:
+    admin.execute(f'CREATE TABLE "{schema}".jazzmine_migrations (id text)'.encode())
+    assert_refused(admin, schema, 'column "version" does not exist')
 
 
 def test_a_function_of_another_application_stays_as_it_is(admin: Connection, schema: str) -> None:

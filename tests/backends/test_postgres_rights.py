@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,16 +10,25 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from jazzmine.backends.postgres.schema import Migration, migrations
+from jazzmine.backends.postgres.schema import (
+    ITEM_TABLES,
+    MEMORY_TABLES,
+    MESSAGE_TABLES,
+    Component,
+    Migration,
+    migrations,
+)
 from jazzmine.cli.doctor_postgres import check_postgres
 from jazzmine.config import PostgresConfig
 from jazzmine.errors import ConfigurationError
 from jazzmine.findings import Finding
-from jazzmine.sync import MessageStore
+from jazzmine.records.items import MemoryItem
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
 
 WORD = "open-sesame"
+ITEM = MemoryItem(namespace=("n",), key="k", value={})
 MIGRATION = "jazzmine._sync.clients.postgres.migration"
 
 
@@ -120,31 +128,69 @@ def test_a_sequence_that_is_behind_its_rows_is_found_by_the_doctor(
     assert failures(granted, schema) == []
 
 
+@pytest.mark.parametrize(
+    ("component", "kind", "call"),
+    [
+        (ITEM_TABLES, LongTermMemoryStore, lambda store: store.put(ITEM)),
+        (MEMORY_TABLES, WorkingMemoryStore, lambda store: store.get_or_create("c1", "u", "a")),
+    ],
+)
+def test_the_doctor_says_what_the_other_kinds_of_store_lack(
+    admin: psycopg.Connection[tuple[Any, ...]],
+    schema: str,
+    role: str,
+    component: Component,
+    kind: Any,
+    call: Callable[[Any], object],
+) -> None:
+    kind.initialize(config(schema)).close()
+    admin.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {role}'.encode())
+    admin.execute(f'GRANT SELECT ON ALL TABLES IN SCHEMA "{schema}" TO {role}'.encode())
+    dsn = postgres.changed(postgres.dsn(), user=role, password=WORD)
+    with kind.initialize(config(schema, dsn=dsn)) as store:
+        with pytest.raises(ConfigurationError, match="`jazzmine doctor`"):
+            call(store)
+        (finding,) = failures(role, schema, component)
+        admin.execute(finding.cure.encode())
+        call(store)
+    assert failures(role, schema, component) == []
+
+
+@pytest.mark.parametrize(
+    ("component", "kind", "call"),
+    [
+        (MESSAGE_TABLES, MessageStore, lambda store: store.append_messages("c1", [message("m2")])),
+        (ITEM_TABLES, LongTermMemoryStore, lambda store: store.put(ITEM)),
+    ],
+)
 def test_the_functions_of_a_schema_that_was_renamed_are_made_by_the_cure_of_the_doctor(
-    admin: psycopg.Connection[tuple[Any, ...]], schema: str
+    admin: psycopg.Connection[tuple[Any, ...]],
+    schema: str,
+    component: Component,
+    kind: Any,
+    call: Callable[[Any], object],
 ) -> None:
     with MessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
+    kind.initialize(config(schema)).close()
     with postgres.new_schema() as renamed:
         admin.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{renamed}"'.encode())
-        with MessageStore.initialize(config(renamed)) as store:
-            store.store_message(message())
-            with pytest.raises(ConfigurationError, match="`jazzmine doctor`"):
-                store.append_messages("c1", [message("m2")])
-        (finding,) = failures(None, renamed)
+        refused = pytest.raises(ConfigurationError, match="`jazzmine doctor`")
+        with kind.initialize(config(renamed)) as store, refused:
+            call(store)
+        (finding,) = failures(None, renamed, component)
         admin.execute(finding.cure.encode())
-        with MessageStore.initialize(config(renamed)) as store:
-            store.append_messages("c1", [message("m2")])
-        assert failures(None, renamed) == []
-        admin.execute(f'ALTER SCHEMA "{renamed}" RENAME TO "{schema}"'.encode())
+        with kind.initialize(config(renamed)) as store:
+            call(store)
+        assert failures(None, renamed, component) == []
 
 
-def failures(role: str | None, schema: str) -> list[Finding]:
+def failures(role: str | None, schema: str, component: Component = MESSAGE_TABLES) -> list[Finding]:
     """What the doctor finds to be wrong for a role, None for the owner."""
     dsn = postgres.dsn()
     if role is not None:
         dsn = postgres.changed(dsn, user=role, password=WORD)
-    found = check_postgres(PostgresConfig(dsn=dsn, schema=schema))
+    found = check_postgres(PostgresConfig(dsn=dsn, schema=schema), component)
     return [one for one in found if one.level == "error"]
 
 
@@ -161,18 +207,31 @@ def test_a_table_that_is_dropped_while_a_store_is_open_is_named(
         assert store.get_conversation_by_id("c1") == conversation()
 
 
-def test_a_role_that_may_not_make_a_schema_gets_an_error(
+def test_a_right_without_which_no_store_opens_is_in_the_error_and_the_doctor_says_the_cure(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, role: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=r"GRANT CREATE ON DATABASE \w+ TO") as caught:
+    with pytest.raises(ConfigurationError, match="permission denied for database"):
         open_as(role, schema)
-    grant = re.search(r"GRANT .*", str(caught.value))
-    assert grant is not None
-    admin.execute(grant[0].encode())
+    (finding,) = failures(role, schema)
+    admin.execute(finding.cure.encode())
     try:
         open_as(role, schema).close()
     finally:
-        admin.execute(grant[0].replace("GRANT", "REVOKE").replace(" TO ", " FROM ").encode())
+        change = finding.cure.replace("GRANT", "REVOKE").replace(" TO ", " FROM ")
+        admin.execute(change.encode())
+
+
+@pytest.mark.parametrize("right", ["USAGE ON SCHEMA {}", "SELECT ON {}.jazzmine_migrations"])
+def test_a_right_to_read_the_version_is_found_by_the_doctor(
+    admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str, right: str
+) -> None:
+    place = right.format(f'"{schema}"')
+    admin.execute(f"REVOKE {place} FROM {granted}".encode())
+    with pytest.raises(ConfigurationError, match=r"permission denied.*`jazzmine doctor`"):
+        open_as(granted, schema)
+    (finding,) = failures(granted, schema)
+    admin.execute(finding.cure.encode())
+    open_as(granted, schema).close()
 
 
 def test_a_role_that_may_not_change_tables_is_referred_to_their_owner(

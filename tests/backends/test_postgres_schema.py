@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,37 +11,6 @@ from jazzmine.errors import ConfigurationError
 from jazzmine.records.messages import Conversation
 from jazzmine.sync import MessageStore
 from tests.servers import postgres
-
-# The processes share one import, which would take a busy machine longer than all the rest.
-PROGRAM = """
-import os, sys, traceback
-import jazzmine._sync.clients.postgres.client
-from jazzmine.sync import MessageStore
-
-dsn, schema, folder = sys.argv[1:]
-begin, starts = os.pipe()
-children = []
-for number in range(24):
-    child = os.fork()
-    if child:
-        children.append(child)
-        continue
-    status = 1
-    try:
-        os.close(starts)
-        os.dup2(os.open(f"{folder}/{number}", os.O_WRONLY | os.O_CREAT), 2)
-        os.read(begin, 1)
-        config = {"storage": "postgres", "dsn": dsn, "schema": schema, "pool_min": 1}
-        MessageStore.initialize(config).close()
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-os.close(starts)
-print(*[os.waitpid(child, 0)[1] for child in children])
-"""
 
 
 @pytest.fixture
@@ -62,21 +28,6 @@ def conversation(conversation_id: str) -> Conversation:
     return Conversation(
         id=conversation_id, user_id="u", agent_id="a", title="t", created_at=1, last_updated_at=2
     )
-
-
-def test_24_processes_that_initialise_at_once_all_succeed(schema: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PROGRAM, postgres.dsn(), schema, str(tmp_path)]
-    statuses = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    said = [(tmp_path / str(number)).read_text().splitlines() for number in range(24)]
-
-    # Each process that waits logs it once.
-    waited = "another session is using"
-    others = [line for lines in said for line in lines if not line.startswith(waited)]
-    assert (statuses, others) == (["0"] * 24, [])
-    assert max(map(len, said)) <= 1
-    with postgres.connect(postgres.dsn()) as connection:
-        count = f'SELECT count(*) FROM "{schema}".jazzmine_migrations'.encode()
-        assert connection.execute(count).fetchone() == (len(migrations()),)
 
 
 def test_a_schema_newer_than_the_library_is_refused(schema: str) -> None:

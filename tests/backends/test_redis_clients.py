@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections.abc import Iterator
-from typing import Any
 
 import fakeredis
 import pytest
 import redis
 import redis.asyncio
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from redis.crc import key_slot
 
 from jazzmine.core import working_memory as core
@@ -20,16 +16,6 @@ from jazzmine.errors import ConfigurationError
 from jazzmine.sync import working_memory as sync
 from tests.faults.sizes import TOLERANCE
 from tests.servers.redis import Cluster, running
-
-
-@pytest.fixture
-def observer(url: str) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(url, decode_responses=True) as opened:
-        yield opened
-
-
-def names(exporter: InMemorySpanExporter) -> list[str]:
-    return [span.name for span in exporter.get_finished_spans()]
 
 
 async def test_an_async_store_works_on_fakeredis() -> None:
@@ -47,64 +33,6 @@ async def test_an_async_store_works_on_fakeredis() -> None:
         assert stored.revision == 7
         assert await one.active_count() == 1
         assert await one.delete("c") is True
-
-
-class Watch:
-    """Lists a server's new connections again and again, in a thread; a context manager."""
-
-    def __init__(self, observer: redis.Redis) -> None:
-        self._observer = observer
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look)
-        self.most = 0
-        self.names: set[tuple[str, str]] = set()
-
-    def __enter__(self) -> Watch:
-        self._known = {each["id"] for each in self._list()}
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._thread.join()
-        found = [each for each in self._list() if each["id"] not in self._known]
-        # The library's name is there from Redis 7.2 on.
-        self.names = {(each["name"], each.get("lib-name", "")) for each in found}
-
-    def _list(self) -> list[Any]:
-        return list(self._observer.client_list())
-
-    def _look(self) -> None:
-        while not self._over.wait(0.005):
-            found = [each for each in self._list() if each["id"] not in self._known]
-            self.most = max(self.most, len(found))
-
-
-@pytest.mark.parametrize("most", [1, 5])
-@pytest.mark.parametrize("kind", ["ConnectionPool", "BlockingConnectionPool"])
-def test_a_sync_client_never_has_more_connections_than_it_may(
-    url: str, observer: redis.Redis, kind: str, most: int
-) -> None:
-    pool = getattr(redis, kind).from_url(url, max_connections=most, client_name="app")
-    with (
-        redis.Redis.from_pool(pool) as client,
-        sync.RedisWorkingMemoryStore(client) as store,
-        sync.RedisWorkingMemoryStore(client) as other,
-    ):
-        with Watch(observer) as watch:
-            store.get_or_create("c", "user", "agent")
-            threads = [
-                threading.Thread(target=each.end_turn, args=("c", "Hello", "greet"))
-                for each in (store, other) * 5
-            ]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-
-        assert store.get_or_create("c", "user", "agent").revision == 11
-        assert watch.most <= most
-        assert [name for name, _ in watch.names] == ["app"]
 
 
 def test_a_sync_client_without_a_socket_timeout_draws_a_warning(url: str) -> None:
@@ -127,36 +55,6 @@ def test_the_encoding_of_a_client_does_not_affect_stored_text(url: str, decode: 
         assert store.active_count() == 1
         assert store.erase_user("né \N{SNOWMAN}") == 1
         assert store.get("né \N{SNOWMAN}") is None
-
-
-class OfANewerServer(redis.Connection):
-    """A connection whose server has the version that redis-py wants for its cache."""
-
-    def connect(self) -> None:
-        super().connect()  # type: ignore[no-untyped-call]
-        self.handshake_metadata: dict[bytes, bytes] = {b"server": b"redis", b"version": b"7.4.0"}
-
-
-def test_the_cache_of_a_client_is_left_out(url: str) -> None:
-    """A read that came from it might not see what others have written."""
-    pool = redis.ConnectionPool.from_url(
-        url, protocol=3, cache_config=redis.cache.CacheConfig(), connection_class=OfANewerServer
-    )
-    with (
-        redis.Redis.from_pool(pool) as caching,
-        sync.RedisWorkingMemoryStore(caching) as store,
-        sync.WorkingMemoryStore.initialize(url) as other,
-    ):
-        store.get_or_create("c", "user", "agent")
-        for number in range(5):
-            updated = other.end_turn("c", f"Hello {number}", "greet")
-            assert store.get("c") == updated
-            assert store.end_turn("c", "Hello", "greet").revision == updated.revision + 1
-        assert store.delete("c") is True
-        assert caching.get_cache().size == 0
-        caching.set("something", "cached")
-        assert caching.get("something") == b"cached"
-        assert caching.get_cache().size == 1
 
 
 async def test_the_url_of_a_node_opens_its_cluster_in_an_async_store() -> None:

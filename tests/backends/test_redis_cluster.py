@@ -11,7 +11,6 @@ import pytest
 import redis
 import redis.asyncio
 
-from jazzmine.core import working_memory as core
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import working_memory as sync
 from tests.faults.sizes import TOLERANCE
@@ -90,41 +89,6 @@ def test_a_slot_that_moved_is_followed(store: Any, client: Any, cluster: Cluster
     assert (during.revision, after.revision) == (2, 3)
     assert target.client.keys("wm:{mover}") != []
     assert source.client.keys("wm:{mover}") == []
-
-
-class Stumbling(redis.asyncio.RedisCluster):
-    """A client that fails now and then as redis-py does while the nodes of a cluster change."""
-
-    failures: int = 0
-
-    async def execute_command(self, *arguments: Any, **options: Any) -> Any:
-        if self.failures:
-            self.failures -= 1
-            raise AttributeError("'NoneType' object has no attribute 'execute_command'")
-        return await super().execute_command(*arguments, **options)
-
-
-def stumbling(host: str, port: int) -> Any:
-    return Stumbling(host=host, port=port)
-
-
-async def test_what_redis_py_stumbles_over_in_a_failover_is_tried_again(
-    client: Any, cluster: Cluster
-) -> None:
-    host, port = cluster.addresses[0]
-    async with (
-        stumbling(host, port) as mine,
-        core.RedisWorkingMemoryStore(mine, timeout=1) as store,
-    ):
-        await store.get_or_create("c", "user", "agent")
-        mine.failures = 2
-        assert (await store.end_turn("c", "Hello", "greet")).revision == 2
-
-        mine.failures = 1_000_000
-        with pytest.raises(StoreUnavailableError) as raised:
-            await store.end_turn("c", "Hello", "greet")
-
-        assert isinstance(raised.value.__cause__, AttributeError)
 
 
 def test_a_primary_that_is_gone_ends_a_call_at_its_deadline(client: Any, cluster: Cluster) -> None:

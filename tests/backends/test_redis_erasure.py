@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -34,25 +33,6 @@ def client(url: str) -> Iterator[Any]:
 def store(url: str) -> Iterator[Any]:
     with ExitStack() as stack:
         yield stack.enter_context(open_sync(url))
-
-
-def everything(client: Any) -> str:
-    """All keys and values of the server, as text."""
-    found = []
-    for key in client.keys("*"):
-        kind = client.type(key)
-        read = {"hash": client.hgetall, "string": client.get}.get(kind)
-        found.append((key, read(key) if read else client.lrange(key, 0, -1)))
-    return repr(found)
-
-
-def test_one_of_a_newer_version_is_erased(store: Any, client: Any) -> None:
-    memory = json.loads(to_json(busy("c")))
-    blob = json.dumps({**memory, "user_id": "ann", "format": 99})
-    client.hset(MEMORY, mapping={"data": blob, "user": "ann", "format": "99"})
-
-    assert store.erase_user("ann") == 1
-    assert not client.exists(MEMORY)
 
 
 def test_keys_of_another_kind_are_left_alone(store: Any, client: Any) -> None:

@@ -148,13 +148,3 @@ def test_a_user_is_erased_although_the_memory_is_full(api: Any, server: Server) 
             assert store.delete("c") is True
             assert store.erase_user("user") == 1
         assert server.client.keys("wm:*") == []
-
-
-def test_an_erasure_that_may_not_read_says_so(api: Any, server: Server) -> None:
-    server.client.flushdb()
-    server.client.execute_command(*USER.split())
-    with api(server.url.replace("//", "//agent:secret@"), timeout=5) as store:
-        store.get_or_create("c", "user", "agent")
-        with without(server, "hget"), pytest.raises(StoreUnavailableError, match="permission"):
-            store.erase_user("user")
-        assert store.erase_user("user") == 1

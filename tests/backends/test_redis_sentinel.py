@@ -13,8 +13,7 @@ from jazzmine.errors import JazzmineError
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
-from jazzmine.sync import working_memory as sync
-from tests.backends.redis_topologies import close, close_sync, sentinel_client
+from tests.backends.redis_topologies import close, sentinel_client
 from tests.servers.redis import Sentinels, eventually
 
 CALLERS = 4
@@ -68,18 +67,3 @@ async def test_after_a_failover_under_load_no_update_is_there_twice(sentinels: S
 
         check(await store.get("c"), tried)
     await close(client)
-
-
-def test_a_primary_that_was_demoted_is_left_for_the_new_one(sentinels: Sentinels) -> None:
-    client = sentinel_client(sentinels, asynchronous=False)
-    with sync.RedisWorkingMemoryStore(client) as store:
-        store.get_or_create("c", "user", "agent")
-        sentinels.primary.client.wait(1, 2000)
-
-        sentinels.sentinels[0].client.execute_command("SENTINEL", "FAILOVER", sentinels.name)
-        eventually(sentinels.failed_over)
-        updated = store.end_turn("c", "Hello", "greet")
-
-        assert updated.revision == 2
-        assert eventually(lambda: sentinels.replica.client.hget("wm:{c}", "data"))
-    close_sync(client)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazzmine.backends.redis.keys import conversation_of, keys_of
-from jazzmine.errors import LockTimeoutError, StoreUnavailableError
+from jazzmine.errors import StoreUnavailableError
 from tests.backends.redis_apis import open_sync
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
@@ -58,20 +58,6 @@ def test_the_lock_is_a_key_with_its_token_and_holder_and_an_expiry(
     assert not client.exists(LOCK)
 
 
-def test_a_lock_of_another_program_counts_as_taken(
-    open_store: Callable[..., Any], client: Any
-) -> None:
-    open_store().get_or_create("c", "user", "agent")
-    store = open_store(lock_timeout=0.2)
-    client.set(LOCK, "what is this?")
-    client.config_resetstat()
-
-    with pytest.raises(LockTimeoutError, match="what is this"):
-        store.end_turn("c", "Hello", "greet")
-    assert client.exists(LOCK)
-    assert client.info("commandstats")["cmdstat_evalsha"]["calls"] < 100  # it has no expiry
-
-
 @pytest.mark.parametrize(
     ("key", "call"),
     [
@@ -91,19 +77,6 @@ def test_a_key_of_another_program_is_named_and_left_alone(
         getattr(store, call)("c", *arguments)
 
     assert client.lrange(key, 0, -1) == ["theirs"]
-
-
-@pytest.mark.parametrize("fields", [{"another field": "1"}, {"data": '{"secret": "swordfish"}'}])
-def test_a_state_without_a_mark_is_replaced_by_the_first_save(
-    store: Any, client: Any, fields: dict[str, str], caplog: pytest.LogCaptureFixture
-) -> None:
-    client.hset(MEMORY, mapping=fields)
-
-    with pytest.raises(LookupError, match="'c'"):
-        store.end_turn("c", "Hello", "greet")
-    assert store.get_or_create("c", "user", "agent").revision == 1
-    assert store.end_turn("c", "Hello", "greet").revision == 2
-    assert "swordfish" not in caplog.text
 
 
 ids = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("{}%:7BD"), min_size=1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import os
 import re
 import sqlite3
@@ -14,10 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.backends.sqlite import file_check
-from jazzmine.errors import (
-    ConfigurationError,
-)
+from jazzmine.errors import ConfigurationError
 from jazzmine.sync.message_store import SQLiteMessageStore
 from tests.backends.sqlite_stores import execute, opened
 from tests.behaviour.samples import conversation, message
@@ -153,16 +148,17 @@ def test_a_damaged_file_raises_an_error_that_names_it(
     assert caught.value.filename == str(path)
 
 
-def test_a_warning_tells_of_a_network_file_system(
-    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_file_that_may_not_be_written_is_not_opened(
+    path: Path, store: SQLiteMessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mounts = f"/dev/sda / ext4 rw 0 0\nhost:/x {path.parent} nfs4 rw 0 0\n"
-    monkeypatch.setattr(file_check, "open", lambda *_, **__: io.StringIO(mounts), raising=False)
-    with caplog.at_level(logging.WARNING):
-        opened(path).close()
+    """The -wal and -shm files of a reader would keep those from writing who may."""
+    store.close()
+    monkeypatch.setattr(os, "access", lambda *_: False)
 
-    assert "network file system (nfs4)" in caplog.text
-    assert str(path) in caplog.text
+    with pytest.raises(PermissionError, match=path.name):
+        opened(path)
+
+    assert os.listdir(path.parent) == [path.name]
 
 
 # Moved, removed and replaced while it is open

@@ -2,132 +2,134 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
 from jazzmine import TraceFilter
-from jazzmine.backends.sqlite import queries, traces
-from jazzmine.backends.sqlite import statements as sql
-from jazzmine.backends.sqlite.connection import Connection
-from jazzmine.backends.sqlite.database import Database
-from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-from jazzmine.records.usage import UsageKey
+from jazzmine.sync.message_store import MessageStore
+from tests.backends.sqlite_stores import opened
+from tests.behaviour.samples import conversation, message, trace
+
+Plans: TypeAlias = Callable[[Callable[[MessageStore], object]], list[str]]
 
 
 @pytest.fixture
-def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    path = str(tmp_path / "messages.db")
-    database = Database(path, (MESSAGE_TABLES,), 5.0, "normal")
-    database.open()
-    database.close()
-    opened = Connection(path, "normal")
-    with opened.lock:
-        yield opened.driver()
-        opened.close()
+def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plans]:
+    """Return a function that makes a call, and returns the plans of its statements."""
+    path, statements = tmp_path / "agent.db", list[str]()
+    connect = sqlite3.connect
 
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **options)
+        connection.set_trace_callback(statements.append)
+        return connection
 
-def plan_of(connection: sqlite3.Connection, statement: str) -> str:
-    names = ("source", "time", "seq")
-    parameters = dict.fromkeys(names, 1) if ":seq" in statement else [1] * statement.count("?")
-    rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
-    return "\n".join(row[3] for row in rows)
+    monkeypatch.setattr(sqlite3, "connect", traced)
 
+    def plans_of(call: Callable[[MessageStore], object]) -> list[str]:
+        statements.clear()
+        call(store)
+        own = [sql for sql in statements if "stored_" in sql and not sql.startswith("--")]
+        with closing(connect(path)) as connection:
+            connection.create_function("jazzmine_contains", 2, lambda *_: True)
+            connection.create_function("jazzmine_any_contains", 3, lambda *_: True)
+            connection.create_function("jazzmine_forked_id", 2, lambda *_: "copy")
+            explained = [connection.execute(f"EXPLAIN QUERY PLAN {sql}") for sql in own]
+            return ["\n".join(row[3] for row in rows) for rows in explained]
 
-def test_the_first_page_of_all_conversations_is_read_in_the_order_of_an_index(
-    connection: sqlite3.Connection,
-) -> None:
-    plan = plan_of(connection, queries.CONVERSATIONS_BY[None, False, False].first)
-
-    assert plan == "SCAN stored_conversations USING INDEX idx_conv_updated"
+    with opened(path) as store:
+        store.store_turn(
+            conversation=conversation("c1"), messages=[message("m1")], trace=trace("m1")
+        )
+        store.store_message(message("m2"))
+        yield plans_of
 
 
 @pytest.mark.parametrize(
-    ("statement", "index"),
+    ("call", "index"),
     [
-        *((one.first, "idx_conv_") for key, one in queries.CONVERSATIONS_BY.items() if key[0]),
-        *((one.next, "idx_conv_") for one in queries.CONVERSATIONS_BY.values()),
-        *((listing.first, "idx_msg_") for listing in queries.MESSAGES_BY.values()),
-        *((listing.next, "idx_msg_") for listing in queries.MESSAGES_BY.values()),
-        *((listing.first, "idx_msg_conv") for listing in queries.NEWEST.values()),
-        *((listing.next, "idx_msg_conv") for listing in queries.NEWEST.values()),
-        (sql.MESSAGE_COUNT, "idx_msg_conv"),
-        (sql.NEWEST_OF_ALL, "idx_msg_conv"),
-        (sql.LOG_END, "idx_msg_conv"),
-        (sql.NEXT_MESSAGES, "idx_msg_conv"),
-        (sql.DELETE_LATER_MESSAGES, "idx_msg_conv"),
-        (sql.COPIED_IDS, "idx_msg_conv"),
-        (sql.TRACES_OF_CONVERSATION, "idx_tt_conv"),
-        (sql.DELETE_TRACES_OF_USER, "idx_tt_user"),
-        (sql.CONVERSATION_OF_USER, "idx_conv_user"),
-        (sql.IS_OLD, "idx_msg_conv"),
+        (lambda s: s.get_conversations_by_user_id("u1", limit=5), "idx_conv_user"),
+        (lambda s: s.get_conversations_by_user_id("u1", after="c1"), "idx_conv_user"),
+        (lambda s: s.get_conversations_by_user_id("u1", where={"k": 1}), "idx_conv_user"),
+        (lambda s: s.get_conversations_by_agent_id("a1", limit=5), "idx_conv_agent"),
+        (lambda s: s.get_conversations_by_agent_id("a1", after="c1"), "idx_conv_agent"),
+        (lambda s: s.get_conversations(after="c1"), "idx_conv_updated"),
+        (lambda s: s.get_messages_by_conversation_id("c1", limit=5), "idx_msg_conv"),
+        (lambda s: s.get_messages_by_conversation_id("c1", after="m1"), "idx_msg_conv"),
+        (lambda s: s.get_messages_by_conversation_id("c1", order="newest"), "idx_msg_conv"),
+        (lambda s: s.get_messages_by_user_id("u1", limit=5), "idx_msg_user"),
+        (lambda s: s.get_messages_by_user_id("u1", after="m1"), "idx_msg_user"),
+        (lambda s: s.get_immediate_context("c1", 5), "idx_msg_conv"),
+        (lambda s: s.get_context_window("c1", max_tokens=9, after="m1"), "idx_msg_conv"),
+        (lambda s: list(s.iter_messages("c1")), "idx_msg_conv"),
+        (lambda s: s.count_messages(["c1"]), "idx_msg_conv"),
+        (lambda s: s.get_turn_traces_by_conversation_id("c1"), "idx_tt_conv"),
+        (lambda s: s.get_turn_trace_by_message_id("m1"), "(message_id=?)"),
+        (lambda s: s.get_message_by_id("m1"), "(id=?)"),
+        (lambda s: s.get_messages_by_ids(["m1", "m2", "m3"]), "(id=?)"),
+        (lambda s: s.append_messages("c1", [message("m3")]), "idx_msg_conv"),
+        (lambda s: s.pop_message("c1"), "idx_msg_conv"),
+        (lambda s: s.rewind_conversation("c1", after="m1"), "idx_msg_conv"),
+        (lambda s: s.delete_conversation("c1"), "(id=?)"),
+        (lambda s: s.erase_user("u1"), "idx_tt_user"),
+        (lambda s: s.erase_user("u1"), "idx_msg_user"),
+        (lambda s: s.erase_user("u1"), "idx_conv_user"),
     ],
 )
-def test_a_statement_searches_an_index_in_its_order(
-    connection: sqlite3.Connection, statement: str, index: str
+def test_a_call_searches_an_index_in_its_order(
+    plans: Plans, call: Callable[[MessageStore], object], index: str
 ) -> None:
-    plan = plan_of(connection, statement)
+    found = plans(call)
 
-    assert f"INDEX {index}" in plan
-    assert "TEMP B-TREE" not in plan
-    assert "SCAN" not in plan
+    assert any(index in plan for plan in found)
+    assert not [
+        plan for plan in found if re.search("TEMP B-TREE|SCAN (?!CONSTANT|message_numbers)", plan)
+    ]
 
 
-def test_the_conversations_to_prune_are_chosen_in_the_order_of_an_index(
-    connection: sqlite3.Connection,
-) -> None:
-    plan = plan_of(connection, sql.OLD_CONVERSATIONS)
+def test_the_conversations_to_prune_are_chosen_in_the_order_of_an_index(plans: Plans) -> None:
+    plan, *_ = plans(lambda store: store.prune_conversations(before=2**60))
 
     assert "SEARCH old USING COVERING INDEX idx_conv_updated" in plan
     assert "SEARCH stored_messages USING COVERING INDEX idx_msg_conv" in plan
     assert "SCAN" not in plan
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [sql.CONVERSATION, sql.MESSAGE, sql.TRACE, sql.TRACE_OF_MESSAGE, sql.messages_by_ids(4)],
-)
-def test_a_record_is_found_by_its_id(connection: sqlite3.Connection, statement: str) -> None:
-    assert plan_of(connection, statement).startswith("SEARCH")
-
-
-FILTERS = [
-    (TraceFilter(agent_id="a1"), "idx_tt_agent_time (agent_id=?)"),
-    (TraceFilter(user_id="u1"), "idx_tt_user (user_id=?)"),
-    (TraceFilter(intent="x"), "idx_tt_intent (detected_intent=?)"),
-    (TraceFilter(conversation_id="c1"), "idx_tt_conv (conversation_id=?)"),
-    (TraceFilter(agent_id="a1", started_from=1), "(agent_id=? AND started_at_ms>?)"),
-    (TraceFilter(started_from=1, started_until=2), "(started_at_ms>? AND started_at_ms<?)"),
-    (TraceFilter(has_errors=True), "idx_tt_failed"),
-    (TraceFilter(agent_id="a1", has_errors=True), "idx_tt_agent_failed (agent_id=?)"),
-    (TraceFilter(user_id="u1", has_errors=True), "idx_tt_user (user_id=?)"),
-    (TraceFilter(), "idx_tt_time"),
-    (TraceFilter(min_total_tokens=5), "idx_tt_time"),
-    (TraceFilter(min_latency_ms=5), "idx_tt_time"),
-    (TraceFilter(tool={"success": False}), "idx_tt_time"),
-    (TraceFilter(agent_id="a1", llm_call={"model": "m"}), "idx_tt_agent_time (agent_id=?)"),
-]
-
-
-class Recorded:
-    """A connection that keeps the statements which are executed on it."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.statements: list[str] = []
-        connection.set_trace_callback(self.statements.append)
-
-
-@pytest.mark.parametrize(("where", "index"), FILTERS)
-def test_traces_are_found_on_an_index(
-    connection: sqlite3.Connection, where: TraceFilter, index: str
+def test_the_first_page_of_all_conversations_is_read_in_the_order_of_an_index(
+    plans: Plans,
 ) -> None:
-    recorded = Recorded(connection)
-    traces.find_traces(connection, where, 10, None)
-    connection.set_trace_callback(None)
+    [plan] = plans(lambda store: store.get_conversations(limit=5))
 
-    plan = plan_of(connection, recorded.statements[-1])
+    assert plan == "SCAN stored_conversations USING INDEX idx_conv_updated"
+
+
+@pytest.mark.parametrize(
+    ("where", "index"),
+    [
+        (TraceFilter(agent_id="a1"), "idx_tt_agent_time (agent_id=?)"),
+        (TraceFilter(user_id="u1"), "idx_tt_user (user_id=?)"),
+        (TraceFilter(intent="x"), "idx_tt_intent (detected_intent=?)"),
+        (TraceFilter(conversation_id="c1"), "idx_tt_conv (conversation_id=?)"),
+        (TraceFilter(agent_id="a1", started_from=1), "(agent_id=? AND started_at_ms>?)"),
+        (TraceFilter(started_from=1, started_until=2), "(started_at_ms>? AND started_at_ms<?)"),
+        (TraceFilter(has_errors=True), "idx_tt_failed"),
+        (TraceFilter(agent_id="a1", has_errors=True), "idx_tt_agent_failed (agent_id=?)"),
+        (TraceFilter(user_id="u1", has_errors=True), "idx_tt_user (user_id=?)"),
+        (TraceFilter(), "idx_tt_time"),
+        (TraceFilter(min_total_tokens=5), "idx_tt_time"),
+        (TraceFilter(min_latency_ms=5), "idx_tt_time"),
+        (TraceFilter(tool={"success": False}), "idx_tt_time"),
+        (TraceFilter(agent_id="a1", llm_call={"model": "m"}), "idx_tt_agent_time (agent_id=?)"),
+    ],
+)
+def test_traces_are_found_on_an_index(plans: Plans, where: TraceFilter, index: str) -> None:
+    [plan] = plans(lambda store: store.find_turn_traces(where, limit=10))
 
     assert index in plan
     if where.conversation_id is None:
@@ -135,13 +137,9 @@ def test_traces_are_found_on_an_index(
 
 
 @pytest.mark.parametrize("by", ["agent", "user", "conversation", "intent", "model", "day"])
-def test_sums_read_the_traces_that_match_alone(
-    connection: sqlite3.Connection, by: UsageKey
-) -> None:
-    recorded = Recorded(connection)
-    traces.summarize(connection, TraceFilter(agent_id="a1", started_from=1), by)
-    connection.set_trace_callback(None)
+def test_sums_read_the_traces_that_match_alone(plans: Plans, by: Any) -> None:
+    where = TraceFilter(agent_id="a1", started_from=1)
 
-    plan = plan_of(connection, recorded.statements[-1])
+    [plan] = plans(lambda store: store.summarize_usage(where, by=by))
 
     assert "idx_tt_agent_time (agent_id=? AND started_at_ms>?)" in plan

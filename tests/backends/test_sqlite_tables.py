@@ -64,42 +64,6 @@ def test_a_new_migration_runs_once_and_an_older_version_is_refused(
         opened(path)
 
 
-def test_a_database_of_version_1_2_is_brought_up_to_date_and_refused_by_that_version(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (first, *_) = migrations("messages")
-    with monkeypatch.context() as patch:
-        for module in (migrations_module, database):
-            patch.setattr(module, "migrations", lambda component: (first,))
-        opened(path).close()
-    question = message("m1", timestamp=1)
-    answer = message("m2", role="assistant", timestamp=2)
-    answer.is_flagged = True
-    execute(
-        path,
-        f"INSERT INTO stored_conversations VALUES (1, 'c1', 'u1', 'a1', 1,"
-        f" '{conversation('c1').model_dump_json()}')",
-        *(
-            f"INSERT INTO stored_messages VALUES ({one.timestamp}, '{one.id}', 'c1', 'u1',"
-            f" {one.timestamp}, {int(one.is_flagged)}, '{one.model_dump_json()}')"
-            for one in (question, answer)
-        ),
-    )
-
-    with opened(path) as store:
-        assert store.get_messages_by_conversation_id("c1") == [question, answer]
-        store.store_message(message("m3", role="tool", timestamp=3))
-        # The call of the tool's answer is flagged: the window is read with the calls.
-        assert store.get_context_window("c1", max_tokens=1000) == [question]
-    assert execute(path, "SELECT id FROM stored_messages WHERE is_call") == [("m2",)]
-
-    with monkeypatch.context() as patch:
-        for module in (migrations_module, database):
-            patch.setattr(module, "migrations", lambda component: (first,))
-        with pytest.raises(ConfigurationError, match="newer version"):
-            opened(path)
-
-
 def test_a_migration_that_fails_changes_nothing(
     path: Path, store: SQLiteMessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,6 @@ import gc
 import sqlite3
 import threading
 import time
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -71,30 +70,6 @@ async def test_a_call_that_is_cancelled_before_it_is_begun_changes_nothing(path:
         await asyncio.gather(calls[0], calls[2])
         stored = await store.get_messages_by_conversation_id("c1")
         assert [one.id for one in stored] == ["m0", "m2"]
-
-
-async def test_calls_that_fail_together_have_errors_of_their_own(path: Path) -> None:
-    """Otherwise each of many callers would log the tracebacks of all."""
-    config = {"storage": "sqlite", "path": str(path)}
-    async with await async_messages.MessageStore.initialize(config) as store:
-        with closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            calls = [store.store_message(message(f"m{number}")) for number in range(3)]
-            together = asyncio.gather(*calls, return_exceptions=True)
-            await asyncio.sleep(0.05)
-            path.rename(path.with_name("away.db"))
-
-            errors = await together
-
-        assert [type(error) for error in errors] == [FileNotFoundError] * 3
-        assert len(set(map(id, errors))) == 3
-        assert len(set(map(_frames, errors))) == 1
-        path.with_name("away.db").rename(path)
-
-
-def _frames(error: BaseException | None) -> int:
-    assert error is not None
-    return len(traceback.extract_tb(error.__traceback__))
 
 
 def test_a_call_behind_a_long_change_ends_at_its_own_deadline(path: Path) -> None:

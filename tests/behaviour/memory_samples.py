@@ -133,13 +133,6 @@ UPDATES = [
     Update("fail_flow"),
 ]
 
-# Steps and calls have no id: a second equal one may be intended.
-REPEATABLE_UPDATES = [
-    update
-    for update in UPDATES
-    if update.name not in ("advance_sequential_step", "record_tool_call")
-]
-
 # These transitions need a flow or a confirmation, and a new working memory has neither.
 NOT_APPLYING_UPDATES = [
     update

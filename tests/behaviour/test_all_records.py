@@ -9,6 +9,7 @@ import pytest
 from jazzmine import Conversation, Message, TurnTrace
 from jazzmine.core.message_store import MessageStore
 from jazzmine.records.base import RecordKind, snapshot
+from jazzmine.records.hook_arguments import Turn
 from tests.behaviour.apis import Api
 from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace
 
@@ -27,11 +28,12 @@ async def store_many(
     messages: list[Message] | None = None,
     traces: list[TurnTrace] | None = None,
 ) -> None:
-    await store.backend.store_many(
+    turn = Turn(
         [snapshot(one, Conversation) for one in conversations or []],
         [snapshot(one, Message) for one in messages or []],
         [snapshot(one, TurnTrace) for one in traces or []],
     )
+    await store.backend.store(turn)
 
 
 # Reading

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from jazzmine._sync.keyed_locks import KeyedLocks
-from jazzmine._sync.working_memory.backend import Again, Locked, Save, Stored, Written, new_mark
-from jazzmine._sync.working_memory.changes import Block, Change
+from jazzmine._sync.working_memory.backend import Again
 from jazzmine._sync.working_memory.memory import MemoryBackend
+from jazzmine._sync.working_memory.updates import Block
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockLostError, LockTimeoutError, NotAppliedError
 from jazzmine.records.memory_base import checked_copy, set_unvalidated
+from jazzmine.records.stored_memory import Locked, Save, Stored, new_mark
 from jazzmine.sync.working_memory import (
     InMemoryWorkingMemoryStore,
     WorkingMemory,
@@ -89,7 +90,7 @@ class SavesOverOneMadeAnew(InMemoryWorkingMemoryStore):
 
 
 class _DoesNotCount(MemoryBackend):
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Written | Locked | Stored:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
         if isinstance(save.data, WorkingMemory) and save.data.revision > 1:
             set_unvalidated(save.data, revision=save.data.revision - 1)
         return super().write(save, again, deadline)
@@ -133,7 +134,7 @@ class _WithoutBraces(MemoryBackend):
     ) -> Stored:
         return super().load(conversation_id.strip("{}"), deadline, renew=renew)
 
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Written | Locked | Stored:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
         plain = save._replace(conversation_id=save.conversation_id.strip("{}"))
         return super().write(plain, again, deadline)
 
@@ -174,7 +175,7 @@ class SavesTheFirstResult(InMemoryWorkingMemoryStore):
         memory = self.get(conversation_id)
         assert memory is not None
         transition(memory)
-        self._updates.change(conversation_id, lambda _: Change(memory))
+        self._updates.change(conversation_id, lambda _: memory)
         return memory
 
 

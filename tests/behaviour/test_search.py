@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from jazzmine import ConfigurationError, NotFoundError
-from jazzmine.backends.sqlite import search
 from jazzmine.core.message_store import Conversation, Message, MessageRole, MessageStore
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
@@ -155,10 +154,8 @@ async def test_a_store_keeps_the_search_that_it_was_made_with(
 @pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(4))
 async def test_the_answers_are_those_of_reading_every_message(
-    searched: MessageStore, seed: int, monkeypatch: pytest.MonkeyPatch
+    searched: MessageStore, seed: int
 ) -> None:
-    # How many of the last messages are not in the FTS5 table of SQLite yet.
-    monkeypatch.setattr(search, "MOST_WAITING", (1, 3, 10, 50)[seed])
     draw, model = random.Random(seed), SearchModel()
     for number in (1, 2, 3):
         record = conversation(f"c{number}", user_id=f"u{number % 2 + 1}", agent_id=f"a{number}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -93,8 +93,8 @@ class StoresHalfATurn(Memory):
     """Keeps the messages of a turn whose trace is refused."""
 
     async def store(self, turn: Turn) -> None:
-        await super().store(turn._replace(trace=None))
-        await super().store(Turn(trace=turn.trace))
+        await super().store(turn._replace(traces=[]))
+        await super().store(Turn(traces=turn.traces))
 
 
 class SkipsEqualsBetweenPages(Memory):
@@ -245,9 +245,9 @@ class TakesTracesOfOthers(ScopedMessageStore):
     """Stores a trace for a message in another user's conversation."""
 
     async def _require_within(
-        self, messages: Sequence[Message], trace: TurnTrace | None, new: str | None
+        self, messages: Sequence[Message], traces: Sequence[TurnTrace], new: Collection[str]
     ) -> None:
-        await super()._require_within(messages, None, new)
+        await super()._require_within(messages, (), new)
 
 
 class PrunesForEverybody(ScopedMessageStore):

@@ -37,14 +37,10 @@ def _without_json(config: Config) -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize(
-    "fields", [{"sentiment_score": 2}, {"user_id": ""}, {"metadata": {"n": [2**64]}}]
-)
+@pytest.mark.parametrize("fields", [{"sentiment_score": 2}, {"user_id": ""}])
 async def test_a_message_with_a_value_that_none_can_have_is_left_out_and_refused_by_its_id(
     config: Config, store: MessageStore, fields: dict[str, Any]
 ) -> None:
-    if config["storage"] == "mongodb" and "metadata" in fields:
-        fields = {"metadata": {"n": float("nan")}}  # MongoDB has no such integer
     put(config, [raw_conversation()], [raw_message("m1", **fields), raw_message("m2")])
 
     assert await store.get_messages_by_conversation_id("c1") == [message("m2")]
@@ -97,7 +93,7 @@ async def test_pages_are_full_in_spite_of_records_that_cannot_be_read(
 async def test_a_record_that_cannot_be_read_raises_an_error_that_says_what_to_do(
     store: MessageStore,
 ) -> None:
-    with pytest.raises(ValidationError, match=r"(?s)Message 'm3' .*delete_message.*role"):
+    with pytest.raises(ValidationError, match=r"(?s)Message 'm3' .*delete it.*role"):
         await store.get_message_by_id("m3")
     with pytest.raises(ValidationError, match=r"(?s)TurnTrace 'trace-of-m3' .*flow_events"):
         await store.get_turn_trace_by_id("trace-of-m3")

@@ -35,13 +35,6 @@ async def test_without_a_configuration_everything_is_kept_in_this_process(api: A
         assert await store.active_count() == 0
 
 
-async def test_a_store_may_be_made_by_its_class(api: Api) -> None:
-    async with api.InMemoryWorkingMemoryStore(lock_timeout=1) as store:
-        saved = await store.save(busy("c"))
-
-        assert await store.get("c") == saved
-
-
 async def test_closing_twice_is_closing_once(api: Api, memory_config: Config) -> None:
     store = await api.WorkingMemoryStore.initialize(memory_config)
     await store.close()

@@ -15,7 +15,6 @@ from jazzmine.core.working_memory import (
 )
 from jazzmine.errors import StaleWorkingMemoryError
 from tests.behaviour.apis import Api
-from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy
 
 
@@ -35,22 +34,6 @@ async def test_one_of_ten_savers_of_the_same_revision_wins(
     lost = [each for each in outcomes if isinstance(each, StaleWorkingMemoryError)]
     assert (len(won), len(lost)) == (1, 9)
     assert await memory_store.get("c") == won[0]
-
-
-async def test_a_working_memory_that_expired_since_is_refused(
-    api: Api,
-    memory_config: Config,
-) -> None:
-    async with await api.WorkingMemoryStore.initialize(
-        {**memory_config, "ttl_seconds": 0.3}
-    ) as store:
-        memory = await store.get_or_create("c", "ann", "shop")
-        await api.pause(0.4)
-
-        with pytest.raises(StaleWorkingMemoryError, match="is gone"):
-            await store.save(memory)
-
-        assert await store.get("c") is None
 
 
 async def test_a_block_cannot_pass_its_working_memory_off_as_another(

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from jazzmine.core.working_memory import (
     ConversationStatus,
-    ToolCallRecord,
     WorkingMemory,
     WorkingMemoryStore,
 )
@@ -24,26 +23,6 @@ each_idle_update = pytest.mark.parametrize("update", NOT_APPLYING_UPDATES, ids=s
 
 def count_up(memory: WorkingMemory) -> None:
     memory.data["count"] = memory.data.get("count", 0) + 1
-
-
-def answer(memory: WorkingMemory) -> None:
-    memory.collect_slot("size", 42)
-    memory.record_tool_call(ToolCallRecord("search", {}))
-    memory.end_turn("Done", "confirm")
-
-
-async def test_a_function_makes_several_changes_in_one_save(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    saved = await memory_store.save(busy("c"))
-
-    updated = await memory_store.update("c", answer)
-
-    assert updated.revision == saved.revision + 1
-    assert updated.last_agent_response == "Done"
-    assert updated.active_flow is not None
-    assert updated.active_flow.collected_slot_values == {"size": 42}
-    assert await memory_store.get("c") == updated
 
 
 @pytest.mark.smoke

@@ -30,7 +30,6 @@ __all__ = [
     "run",
     "run_program",
     "stopped_copy",
-    "stored_rows",
 ]
 
 _KINDS: tuple[RecordKind, ...] = ("conversations", "messages", "traces")
@@ -66,14 +65,14 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "COLUMNS": "100", **more}
 
 
-def stopped_copy(*arguments: str, target: Path, table: str, end: signal.Signals) -> tuple[int, str]:
+def stopped_copy(source: str, *, target: Path, end: signal.Signals) -> tuple[int, str]:
     """Stop `copy` by a signal once it has stored something; return its status, and its errors."""
     program = Program(
-        [*COMMAND, "copy", *arguments, f"sqlite:{target}"],
+        [*COMMAND, "copy", source, f"sqlite:{target}"],
         env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     until = time.monotonic() + 60
-    while not stored_rows(target, table):
+    while not _stored_messages(target):
         assert program.poll() is None
         assert time.monotonic() < until
     program.send_signal(end)
@@ -81,11 +80,10 @@ def stopped_copy(*arguments: str, target: Path, table: str, end: signal.Signals)
     return program.returncode, errors
 
 
-def stored_rows(path: Path, table: str) -> int:
-    """Return how many rows a table of a database has, 0 if there is none."""
+def _stored_messages(path: Path) -> int:
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            [count] = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+            [count] = connection.execute("SELECT count(*) FROM stored_messages").fetchone()
             return int(count)
     except sqlite3.OperationalError:  # there is no file or no table yet
         return 0

@@ -6,24 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.sync import LongTermMemoryStore, MemoryItem, MessageStore, WorkingMemoryStore
+from jazzmine.sync import LongTermMemoryStore, MemoryItem, WorkingMemoryStore
 from tests.behaviour.samples import NOW
-from tests.cli.conftest import fill
 from tests.cli.program import all_records, objects, run
 from tests.servers import redis_configs
-
-STORES = ["json", "postgres_url", "new_mongodb_url"]
-
-
-@pytest.fixture(params=STORES)
-def filled_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "json":
-        url = f"json:{tmp_path / 'messages.json'}"
-    else:
-        url = str(request.getfixturevalue(request.param))
-    with MessageStore.initialize(url) as store:
-        fill(store)
-    return url
 
 
 def ids(url: str) -> list[str]:
@@ -33,13 +19,13 @@ def ids(url: str) -> list[str]:
 # erase
 
 
-def test_everything_of_a_user_is_erased_in_both_memories(filled_url: str) -> None:
+def test_everything_of_a_user_is_erased_in_both_memories(url: str) -> None:
     with redis_configs.alone() as config:
         memory = str(config["url"])
         with WorkingMemoryStore.initialize(config) as store:
             store.get_or_create("c1", "u1", "a1")
             store.get_or_create("c3", "u2", "a1")
-        options = ["--user", "u1", "--yes", "--json", "--store", filled_url, "--memory", memory]
+        options = ["--user", "u1", "--yes", "--json", "--store", url, "--memory", memory]
         ((first,), (again,)) = (objects(run("erase", *options).output) for _ in range(2))
         with WorkingMemoryStore.initialize(config) as store:
             left = store.get("c1"), store.get("c3")
@@ -47,16 +33,16 @@ def test_everything_of_a_user_is_erased_in_both_memories(filled_url: str) -> Non
         "conversations": 2, "messages": 5, "traces": 3, "working_memories": 1
     }  # fmt: skip
     assert sum(again[name] for name in again if name != "erased_at") == 0
-    assert ids(filled_url) == ["c3"]
+    assert ids(url) == ["c3"]
     assert left[0] is None
     assert left[1] is not None
 
 
-def test_the_items_of_a_user_are_erased_too(filled_url: str, tmp_path: Path) -> None:
-    url = f"sqlite:{tmp_path / 'items.db'}"
-    options = ["--user", "u1", "--yes", "--json", "--store", filled_url, "--items", url]
+def test_the_items_of_a_user_are_erased_too(url: str, tmp_path: Path) -> None:
+    items = f"sqlite:{tmp_path / 'items.db'}"
+    options = ["--user", "u1", "--yes", "--json", "--store", url, "--items", items]
     missing = run("erase", *options)
-    with LongTermMemoryStore.initialize(url) as store:
+    with LongTermMemoryStore.initialize(items) as store:
         for key, user in (("a", "u1"), ("b", "u2")):
             store.put(MemoryItem(namespace=("n",), key=key, value={}, user_id=user))
 
@@ -65,7 +51,7 @@ def test_the_items_of_a_user_are_erased_too(filled_url: str, tmp_path: Path) -> 
     assert missing.status == 1
     assert "long-term memory is not there" in missing.errors
     assert found["items"] == 1
-    with LongTermMemoryStore.initialize(url) as store:
+    with LongTermMemoryStore.initialize(items) as store:
         assert [item.key for item in store.list_items()] == ["b"]
 
 
@@ -147,11 +133,9 @@ def test_a_conversation_is_removed_with_its_working_memory(url: str, tmp_path: P
         ("2023-11-15", []),
     ],
 )
-def test_old_conversations_are_pruned(filled_url: str, before: str, left: list[str]) -> None:
-    (found,) = objects(
-        run("prune", "--before", before, "--yes", "--json", "--store", filled_url).output
-    )
-    assert ids(filled_url) == left
+def test_old_conversations_are_pruned(url: str, before: str, left: list[str]) -> None:
+    (found,) = objects(run("prune", "--before", before, "--yes", "--json", "--store", url).output)
+    assert ids(url) == left
     assert found == {"conversations": 3 - len(left)}
 
 

@@ -66,27 +66,6 @@ def test_a_full_output_is_named(foreign_url: str, command: list[str]) -> None:
     assert (ran.returncode, b"standard output: No space left" in ran.stderr) == (1, True)
 
 
-@pytest.mark.parametrize(
-    "command", [["show", "c1"], ["context", "c1", "-n", "9999"], ["traces"]], ids=" ".join
-)
-def test_a_closed_pipe_is_141(tmp_path: Path, command: list[str]) -> None:
-    url = f"sqlite:{tmp_path / 'messages.db'}"
-    with MessageStore.initialize(url) as store:
-        store.store_conversation(conversation())
-        store.store_messages([message(f"m{n}", original_content="x" * 200) for n in range(3000)])
-        for number in range(2000):
-            store.store_turn_trace(trace(f"m{number}"))
-    limit = ["--limit", "2000"] if command == ["traces"] else []
-    given = [*COMMAND, *command, *limit, "--store", url]
-    with Program(
-        given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    ) as program:
-        assert program.stdout is not None
-        program.stdout.readline()
-        program.stdout.close()
-        assert program.wait(120) == 141
-
-
 @pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_a_pipe_that_nobody_reads_is_141(foreign_url: str, command: list[str]) -> None:
     reading, writing = os.pipe()

@@ -101,21 +101,6 @@ def test_a_mistyped_database_makes_no_store(request: pytest.FixtureRequest, name
     assert again == first
 
 
-@pytest.mark.parametrize("url", ["postgre://u:sesame@h/db", "postgresql://u:sesame@[h/db"])
-def test_a_url_that_cannot_be_read_is_a_wrong_usage(url: str) -> None:
-    ran = run("ls", "--store", url)
-    assert ran.status == 2
-    assert "postgresql:" in ran.errors
-    assert "sesame" not in ran.errors
-
-
-def test_a_server_that_is_not_there_is_status_3() -> None:
-    ran = run("ls", "--store", "postgresql://u:sesame@127.0.0.1:1/db?timeout=1")
-    assert ran.status == 3
-    assert "127.0.0.1:1" in ran.errors
-    assert "sesame" not in ran.errors
-
-
 # show and context
 
 
@@ -163,16 +148,6 @@ def test_json_of_a_conversation_holds_every_record(url: str) -> None:
     ]  # fmt: skip
 
 
-def test_the_traces_of_a_conversation_are_read_at_once(
-    monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(MessageStore, "get_turn_trace_by_message_id", None)
-    assert "turn 4, " in run("show", "c1", "--traces", "--store", url).output
-    page = tmp_path / "page.html"
-    assert run("export", "c1", "--html", str(page), "--store", url).status == 0
-    assert "turn 4, " in page.read_text()
-
-
 def test_the_context_leaves_out_flagged_messages(url: str) -> None:
     found = objects(run("context", "c1", "-n", "2", "--json", "--store", url).output)
     assert [one["id"] for one in found] == ["x", "a"]
@@ -208,29 +183,6 @@ def test_escapes_in_stored_text_are_shown_and_not_obeyed(url: str, arguments: li
     ran = run(*arguments, "--store", url)
     assert not set(ran.output) & set("\x1b\x07\x9b\u202e")
     assert "\\x1b[31malert" in ran.output or "\\u001b[31malert" in ran.output
-
-
-@pytest.mark.parametrize(
-    ("stored", "printed"),
-    [
-        ("👩\u200d👧 ❤️\u200d🔥 می\u200cخواهم", "👩\u200d👧 ❤️\u200d🔥 می\u200cخواهم"),
-        ("a\u200db é\u200c\u200cé \u200dé é\u200d", "a\\u200db é\\u200c\\u200cé \\u200dé é\\u200d"),
-    ],
-    ids=["in words and emoji", "hidden"],
-)
-@pytest.mark.parametrize("command", ["ls", "show", "page"])
-def test_joiners_stay_where_scripts_and_emoji_need_them(
-    tmp_path: Path, command: str, stored: str, printed: str
-) -> None:
-    url, page = f"sqlite:{tmp_path / 'a.db'}", tmp_path / "talk.html"
-    with MessageStore.initialize(url) as store:
-        store.store_conversation(conversation("c1", title=stored))
-        store.store_message(message("m1", original_content=stored))
-    if command == "page":
-        assert run("export", "c1", "--html", str(page), "--store", url).status == 0
-        assert page.read_text("utf-8").count(printed) == 3
-    else:
-        assert printed in run(command, *["c1"] * (command == "show"), "--store", url).output
 
 
 def test_escapes_in_an_argument_are_not_obeyed(url: str) -> None:
@@ -292,7 +244,6 @@ def test_one_turn_is_shown_by_its_id_or_that_of_its_message(url: str, given: str
         (["tra"], 1, "there is no trace 'tra'"),
         (["unknown"], 1, "there is no trace 'unknown'"),
         (["y", "--errors"], 2, "give an ID, or filters"),
-        (["y", "--follow"], 2, "give an ID, or filters"),
     ],
 )
 def test_a_turn_that_is_not_one_is_refused(

@@ -13,11 +13,27 @@ from tests.behaviour.backends import (
     Backend,
     Config,
 )
+from tests.encryption.keys import ITEM_KIND, MESSAGE_KIND, STATE_KIND, Kind
 
 
 def _shared(backends: list[Backend]) -> list[Backend]:
     """Those whose data outlives a store, without other ways to the same mechanism."""
     return [one for one in backends if one.name == "json" or (one.shared and not one.variant)]
+
+
+ALL = [
+    *((MESSAGE_KIND, backend) for backend in _shared(MESSAGE_BACKENDS)),
+    *((STATE_KIND, backend) for backend in _shared(MEMORY_BACKENDS)),
+    *((ITEM_KIND, backend) for backend in _shared(ITEM_BACKENDS)),
+]
+
+
+@pytest.fixture(params=ALL, ids=lambda one: f"{one[0].store.__name__}-{one[1]}")
+def stored(request: pytest.FixtureRequest) -> Iterator[tuple[Kind, Config]]:
+    """A kind of store, and the configuration of an empty one."""
+    kind, backend = request.param
+    with backend.open_config() as config:
+        yield kind, config
 
 
 @pytest.fixture(params=_shared(MESSAGE_BACKENDS), ids=str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -11,57 +10,13 @@ from jazzmine.encryption import Keyring, keyring_of
 from jazzmine.errors import ConfigurationError, DecryptionError
 from tests.encryption.keys import FIRST, SECOND, as_text, keyring
 
-# From "The Galois/Counter Mode of Operation" (McGrew, Viega), test cases 13, 14 and 16: key, nonce,
-# plain text, additional data, ciphertext and tag.
-KNOWN = [
-    ("00" * 32, "00" * 12, "", "", "530f8afbc74536b9a963b4f1c4cb738b"),
-    (
-        "00" * 32,
-        "00" * 12,
-        "00" * 16,
-        "",
-        "cea7403d4d606b6e074ec5d3baf39d18d0d1c8a799996bf0265b98b5d48ab919",
-    ),
-    (
-        "feffe9928665731c6d6a8f9467308308" * 2,
-        "cafebabefacedbaddecaf888",
-        "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72"
-        "1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
-        "feedfacedeadbeeffeedfacedeadbeefabaddad2",
-        "522dc1f099567d07f47f37a32a84427d643a8cdcbfe5c0c97598a2bd2555d1aa"
-        "8cb08e48590dbb3da7b08b1056828838c5f61e6393ba7a0abcc9f662"
-        "76fc6ece0f4e1768cddf8853bb2d551b",
-    ),
-]
-
-
-@pytest.mark.parametrize(("key", "nonce", "plain", "context", "sealed"), KNOWN)
-def test_known_answers(
-    key: str, nonce: str, plain: str, context: str, sealed: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ring = Keyring({"k": bytes.fromhex(key)})
-    monkeypatch.setattr(os, "urandom", lambda size: bytes.fromhex(nonce)[:size])
-
-    found = ring.encrypt(bytes.fromhex(plain), bytes.fromhex(context))
-
-    assert found.hex() == nonce + sealed
-    assert ring.decrypt("k", found, bytes.fromhex(context), "it").hex() == plain
-
-
-def test_nonces_never_repeat() -> None:
-    ring = keyring(FIRST)
-
-    # Of 32 bits, ten would repeat.
-    nonces = {ring.encrypt(b"", b"")[:12] for _ in range(300_000)}
-
-    assert len(nonces) == 300_000
-
 
 def test_the_first_key_seals_and_all_open() -> None:
     old, both = keyring(FIRST), keyring(SECOND, FIRST)
 
     assert both.decrypt_text(old.encrypt_text(b"text", b"here"), b"here", "it") == b"text"
     assert both.encrypt_text(b"text", b"here").startswith(f"{SECOND}:")
+    assert len({old.encrypt_text(b"text", b"here") for _ in range(100)}) == 100  # by their nonces
 
 
 @pytest.mark.parametrize("place", range(12 + 4 + 16))
@@ -71,11 +26,6 @@ def test_a_changed_byte_does_not_open(place: int) -> None:
 
     with pytest.raises(DecryptionError, match="it was changed, cut or moved"):
         keyring(FIRST).decrypt(FIRST, bytes(sealed), b"here", "it")
-
-
-def test_a_value_of_another_place_does_not_open() -> None:
-    with pytest.raises(DecryptionError, match="it was changed, cut or moved"):
-        keyring(FIRST).decrypt_text(keyring(FIRST).encrypt_text(b"text", b"here"), b"there", "it")
 
 
 def test_an_unknown_key_is_named_and_the_text_is_not() -> None:

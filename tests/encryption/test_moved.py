@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +22,6 @@ from jazzmine.records.item_rows import ItemChange
 from jazzmine.records.rows import RowDecoder
 from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.working_memory import WorkingMemory
-from jazzmine.sync import MessageStore, WorkingMemoryStore
 from tests.behaviour.memory_samples import busy
 from tests.encryption.keys import (
     FIRST,
@@ -264,56 +260,3 @@ def test_a_state_that_was_changed_does_not_open(change: str) -> None:
 
     with pytest.raises(DecryptionError, match=r"^the working memory of conversation 'c\d'"):
         STATES.read(*STATE_CHANGES[change](data), WorkingMemory)
-
-
-# What a stranger does to the file of a store
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    return str(tmp_path / "agent.db")
-
-
-def change_file(path: str, statement: str) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        assert connection.execute(statement).rowcount > 0
-
-
-def config(path: str) -> dict[str, object]:
-    return {"storage": "sqlite", "path": path, "encryption": keyring(FIRST)}
-
-
-def test_sealed_fields_of_one_message_do_not_open_in_another(path: str) -> None:
-    with MessageStore.initialize(config(path)) as store:
-        store.store_conversation(secret_conversation())
-        store.store_messages([secret_message("m1"), secret_message("m2")])
-    change_file(
-        path,
-        "UPDATE stored_messages SET body = json_set(body, '$.metadata', (SELECT json_extract(body,"
-        " '$.metadata') FROM stored_messages WHERE id = 'm1')) WHERE id = 'm2'",
-    )
-    with MessageStore.initialize(config(path)) as store:
-        with pytest.raises(DecryptionError, match="message 'm2'"):
-            store.get_message_by_id("m2")
-        with pytest.raises(DecryptionError, match="message 'm2'"):
-            store.get_messages_by_conversation_id("c1")
-        assert store.get_message_by_id("m1") == secret_message("m1")
-
-
-def test_a_state_of_another_conversation_is_neither_read_nor_moved_aside(path: str) -> None:
-    with WorkingMemoryStore.initialize(config(path)) as memory:
-        memory.get_or_create("c1", "ann", "desk")
-        memory.get_or_create("c3", "bob", "desk")
-    change_file(
-        path, "UPDATE working_memory SET conversation_id = 'c2' WHERE conversation_id = 'c1'"
-    )
-    with WorkingMemoryStore.initialize(config(path)) as memory:
-        for call in (memory.get, memory.confirm_action, memory.delete):
-            with pytest.raises(DecryptionError):
-                call("c2")
-        with pytest.raises(DecryptionError), memory.locked("c2"):
-            pass
-        # For another user it is as if there were none.
-        assert memory.scoped(user_id="bob").get("c2") is None
-        assert memory.erase_user("ann") == 1
-        assert memory.get("c2") is None

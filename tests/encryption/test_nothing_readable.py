@@ -8,10 +8,9 @@ from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.behaviour.backends import Config
 from tests.behaviour.stored import everything
 from tests.encryption.keys import (
-    FIRST,
     WORD,
     forms,
-    keyring,
+    sealed,
     secret_conversation,
     secret_item,
     secret_message,
@@ -22,10 +21,6 @@ from tests.encryption.keys import (
 def found_in(config: Config, word: str = WORD) -> set[bytes]:
     stored = everything(config)
     return {form for form in forms(word) if form in stored}
-
-
-def sealed(config: Config) -> Config:
-    return {**config, "encryption": keyring(FIRST)}
 
 
 def talk(store: MessageStore) -> None:

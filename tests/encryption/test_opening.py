@@ -23,8 +23,10 @@ from tests.encryption.keys import (
     FIRST,
     SECOND,
     WORD,
+    Kind,
     as_text,
     keyring,
+    sealed,
     secret_conversation,
     secret_item,
     secret_message,
@@ -36,10 +38,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "another key": ({"encryption": keyring(SECOND)}, "encrypted with the key 'k1'; .* has 'k2'"),
 }
 each_refusal = pytest.mark.parametrize("options", REFUSED)
-
-
-def sealed(config: Config) -> Config:
-    return {**config, "encryption": as_text(FIRST)}
 
 
 @each_refusal
@@ -66,36 +64,20 @@ def test_messages_are_not_read_without_their_key(messages_config: Config, option
         assert store.delete_message("m1")
 
 
-def test_another_key_with_a_known_id_is_refused_when_messages_are_opened(
-    messages_config: Config,
-) -> None:
-    wrong = Keyring({FIRST: b"\x07" * 32})
-    with MessageStore.initialize({**messages_config, "encryption": wrong}):
+def test_another_key_with_a_known_id_is_refused(stored: tuple[Kind, Config]) -> None:
+    kind, config = stored
+    wrong = {**config, "encryption": Keyring({FIRST: b"\x07" * 32})}
+    with kind.open(wrong):
         pass  # nothing is stored yet
-    with MessageStore.initialize(sealed(messages_config)) as store:
-        store.store_conversation(secret_conversation())
-        store.store_message(secret_message())
+    with kind.open(config, FIRST) as store:
+        kind.fill(store)
+        before = kind.read(store)
 
     with pytest.raises(ConfigurationError, match="the key 'k1' opens nothing") as raised:
-        MessageStore.initialize({**messages_config, "encryption": wrong})
+        kind.open(wrong)
     assert WORD not in str(raised.value)
-    with MessageStore.initialize(sealed(messages_config)) as store:
-        assert store.get_message_by_id("m1") == secret_message()
-
-
-def test_another_key_with_a_known_id_is_refused_when_a_working_memory_is_opened(
-    memory_config: Config,
-) -> None:
-    wrong = Keyring({FIRST: b"\x07" * 32})
-    with WorkingMemoryStore.initialize({**memory_config, "encryption": wrong}):
-        pass  # nothing is stored yet
-    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
-        memory.get_or_create("c1", "ann", "desk")
-
-    with pytest.raises(ConfigurationError, match="the key 'k1' opens nothing"):
-        WorkingMemoryStore.initialize({**memory_config, "encryption": wrong})
-    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
-        assert memory.get("c1") is not None
+    with kind.open(config, FIRST) as store:
+        assert kind.read(store) == before
 
 
 @each_refusal
@@ -229,13 +211,3 @@ def test_keys_are_no_part_of_a_url(kind: Any) -> None:
         kind.initialize(f"memory:?encryption={as_text(FIRST)}")
 
     assert as_text(FIRST).partition(":")[2] not in str(raised.value)
-
-
-def test_scoped_views_of_encrypted_stores(memory_config: Config) -> None:
-    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
-        ann, bob = memory.scoped(user_id="ann"), memory.scoped(user_id="bob")
-        ann.get_or_create("c1", "ann", "desk")
-        ann.end_turn("c1", WORD, "greet")
-
-        assert bob.get("c1") is None
-        assert ann.get("c1") is not None

@@ -14,9 +14,7 @@ from typing import Any
 import pytest
 
 from jazzmine.sync import (
-    LongTermMemoryStore,
     MessageStore,
-    WorkingMemoryStore,
 )
 from jazzmine.sync.maintenance import iter_keys, purge
 from tests.behaviour.backends import Config
@@ -24,28 +22,23 @@ from tests.behaviour.stored import everything
 from tests.cli.program import run
 from tests.encryption.keys import (
     FIRST,
+    ITEM_KIND,
+    MESSAGE_KIND,
     SECOND,
+    STATE_KIND,
     WORD,
+    Kind,
     as_text,
     forms,
     keyring,
+    sealed,
     secret_conversation,
     secret_item,
     secret_message,
-    secret_trace,
 )
 
-MESSAGES = [secret_message(f"m{number}", timestamp=number // 3) for number in range(120)]
-STATES, ITEMS = 12, 120
 
-Opened = Any
-
-
-def sealed(config: Config, *ids: str) -> Config:
-    return {**config, "encryption": keyring(*ids)}
-
-
-def keys_of(store: Opened, *, rekeys: bool = False) -> Counter[tuple[str, str | None]]:
+def keys_of(store: Any, *, rekeys: bool = False) -> Counter[tuple[str, str | None]]:
     """How many values of each kind a key has sealed, before they are sealed anew."""
     counts: Counter[tuple[str, str | None]] = Counter()
     for found in steps_of(store, rekeys=rekeys):
@@ -54,135 +47,52 @@ def keys_of(store: Opened, *, rekeys: bool = False) -> Counter[tuple[str, str | 
     return counts
 
 
-def steps_of(store: Opened, *, rekeys: bool = True) -> Iterator[Any]:
+def steps_of(store: Any, *, rekeys: bool = True) -> Iterator[Any]:
     return iter_keys(store, rekeys=rekeys)
 
 
-def talk(store: MessageStore) -> None:
-    store.store_conversation(secret_conversation())
-    store.store_messages(MESSAGES)
-    store.store_turn_trace(secret_trace("m1"))
-    store.store_turn_trace(secret_trace("m2"))
+Stored = tuple[Kind, Config]
 
 
-def said(store: MessageStore) -> list[Any]:
-    return [
-        store.get_conversations(),
-        store.get_messages_by_conversation_id("c1"),
-        store.get_turn_traces_by_conversation_id("c1"),
-    ]
+@pytest.mark.every_combination
+def test_what_was_interrupted_is_resumed(stored: Stored) -> None:
+    kind, config = stored
+    with kind.open(config, FIRST) as store:
+        kind.fill(store)
+        before = kind.read(store)
 
-
-def think(memory: WorkingMemoryStore) -> None:
-    for number in range(STATES):
-        memory.get_or_create(f"c{number}", "ann", "desk")
-        memory.end_turn(f"c{number}", WORD, "greet")
-
-
-def thought(memory: WorkingMemoryStore) -> list[Any]:
-    return [memory.get(f"c{number}") for number in range(STATES)]
-
-
-def embed(texts: list[str]) -> list[list[int]]:
-    return [[3, 4]] * len(texts)
-
-
-def keep(items: LongTermMemoryStore) -> None:
-    for number in range(ITEMS):
-        items.put(secret_item(f"k{number}"))
-
-
-def kept(items: LongTermMemoryStore) -> list[Any]:
-    return [*items.list_items(), *(found.item.key for found in items.search_items(WORD, limit=5))]
-
-
-@contextmanager
-def messages(config: Config) -> Iterator[MessageStore]:
-    with MessageStore.initialize(config) as store:
-        yield store
-
-
-@contextmanager
-def states(config: Config) -> Iterator[WorkingMemoryStore]:
-    with WorkingMemoryStore.initialize(config) as store:
-        yield store
-
-
-@contextmanager
-def items(config: Config) -> Iterator[LongTermMemoryStore]:
-    with LongTermMemoryStore.initialize(config, embed=embed) as store:
-        yield store
-
-
-#: Opens a store, fills it, reads all of it, and how many values of each kind it then has.
-Kind = tuple[Any, Callable[[Any], None], Callable[[Any], list[Any]], dict[str, int]]
-KINDS: dict[str, Kind] = {
-    "messages": (messages, talk, said, {"conversations": 1, "messages": 120, "traces": 2}),
-    "states": (states, think, thought, {"states": STATES}),
-    "items": (items, keep, kept, {"items": ITEMS, "vectors": ITEMS}),
-}
-
-
-def is_resumed(name: str, config: Config) -> None:
-    open_store, fill, read, counts = KINDS[name]
-    with open_store(sealed(config, FIRST)) as store:
-        fill(store)
-        before = read(store)
-
-    with open_store(sealed(config, SECOND, FIRST)) as store:
+    with kind.open(config, SECOND, FIRST) as store:
         store.backend.deleted_at_once = 50
         for _ in islice(steps_of(store), 2):
             pass  # and it is interrupted
         found = keys_of(store)
         if config["storage"] != "json":  # all of its records are one step
             assert {name for _, name in found} == {FIRST, SECOND}
-        assert read(store) == before
+        assert kind.read(store) == before
 
-    with open_store(sealed(config, SECOND, FIRST)) as store:
+    with kind.open(config, SECOND, FIRST) as store:
         assert keys_of(store, rekeys=True) == found
-        assert keys_of(store) == {(one, SECOND): n for one, n in counts.items()}
+        assert keys_of(store) == {(one, SECOND): n for one, n in kind.counts.items()}
 
-    with open_store(sealed(config, SECOND)) as store:
-        assert read(store) == before
+    with kind.open(config, SECOND) as store:
+        assert kind.read(store) == before
 
 
-def is_sealed_afterwards(name: str, config: Config) -> None:
-    open_store, fill, read, counts = KINDS[name]
-    with open_store(config) as store:
-        fill(store)
-        before = read(store)
+@pytest.mark.every_combination
+def test_what_was_plain_is_sealed_afterwards(stored: Stored) -> None:
+    kind, config = stored
+    with kind.open(config) as store:
+        kind.fill(store)
+        before = kind.read(store)
 
-    accepting = {**sealed(config, FIRST), "encryption_accepts_plain": True}
-    with open_store(accepting) as store:
-        assert keys_of(store, rekeys=True) == {(one, None): n for one, n in counts.items()}
+    with kind.open({**config, "encryption_accepts_plain": True}, FIRST) as store:
+        assert keys_of(store, rekeys=True) == {(one, None): n for one, n in kind.counts.items()}
         purge(store)
 
-    with open_store(sealed(config, FIRST)) as store:
-        assert read(store) == before
-    stored = everything(config)
-    assert not [form for form in forms(WORD) if form in stored]
-
-
-CHECKS = [is_resumed, is_sealed_afterwards]
-each_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-
-
-@pytest.mark.every_combination
-@each_check
-def test_messages(messages_config: Config, check: Callable[[str, Config], None]) -> None:
-    check("messages", messages_config)
-
-
-@pytest.mark.every_combination
-@each_check
-def test_working_memories(memory_config: Config, check: Callable[[str, Config], None]) -> None:
-    check("states", memory_config)
-
-
-@pytest.mark.every_combination
-@each_check
-def test_items(items_config: Config, check: Callable[[str, Config], None]) -> None:
-    check("items", items_config)
+    with kind.open(config, FIRST) as store:
+        assert kind.read(store) == before
+    found = everything(config)
+    assert not [form for form in forms(WORD) if form in found]
 
 
 # Beside others that write
@@ -213,7 +123,7 @@ def beside(write: Callable[[int], Any]) -> Iterator[Callable[[], int]]:
         assert not errors
 
 
-def rekeyed_while_it_is_written(store: Opened, writes: Callable[[], int]) -> None:
+def rekeyed_while_it_is_written(store: Any, writes: Callable[[], int]) -> None:
     """Change the key to and fro until a lot was written meanwhile."""
     while writes() < 30:
         keys_of(store, rekeys=True)
@@ -221,7 +131,10 @@ def rekeyed_while_it_is_written(store: Opened, writes: Callable[[], int]) -> Non
 
 def test_no_write_to_messages_is_undone(messages_config: Config) -> None:
     both = sealed(messages_config, FIRST, SECOND)
-    with messages(sealed(messages_config, SECOND, FIRST)) as store, messages(both) as other:
+    with (
+        MESSAGE_KIND.open(messages_config, SECOND, FIRST) as store,
+        MESSAGE_KIND.open(both) as other,
+    ):
         store.store_conversation(secret_conversation())
         store.store_message(secret_message("m0"))
 
@@ -241,13 +154,13 @@ def test_no_write_to_messages_is_undone(messages_config: Config) -> None:
 
 def test_no_write_to_a_working_memory_is_undone(memory_config: Config) -> None:
     both = sealed(memory_config, FIRST, SECOND)
-    with states(sealed(memory_config, SECOND, FIRST)) as store, states(both) as other:
+    with STATE_KIND.open(memory_config, SECOND, FIRST) as store, STATE_KIND.open(both) as other:
         store.get_or_create("c1", "ann", "desk")
 
         def write(number: int) -> None:
             changed = other.update("c1", lambda memory: memory.set_data(number=number))
             assert changed.revision == number + 2
-            with states(both) as another:
+            with STATE_KIND.open(both) as another:
                 found = another.get("c1")
             assert found is not None
             assert (found.revision, found.data) == (number + 2, {"number": number})
@@ -258,7 +171,7 @@ def test_no_write_to_a_working_memory_is_undone(memory_config: Config) -> None:
 
 def test_no_write_to_an_item_is_undone(items_config: Config) -> None:
     both = sealed(items_config, FIRST, SECOND)
-    with items(sealed(items_config, SECOND, FIRST)) as store, items(both) as other:
+    with ITEM_KIND.open(items_config, SECOND, FIRST) as store, ITEM_KIND.open(both) as other:
 
         def write(number: int) -> None:
             put = other.put(secret_item("k", data=b"%d" % number))
@@ -270,26 +183,13 @@ def test_no_write_to_an_item_is_undone(items_config: Config) -> None:
             rekeyed_while_it_is_written(store, writes)
 
 
-def test_a_block_goes_on_while_its_state_is_sealed_anew(memory_config: Config) -> None:
-    both = sealed(memory_config, FIRST, SECOND)
-    with states(sealed(memory_config, SECOND, FIRST)) as store, states(both) as other:
-        other.get_or_create("c1", "ann", "desk")
-        other.end_turn("c1", "Hello", "greet")
-        with other.locked("c1") as memory:
-            assert keys_of(store, rekeys=True) == {("states", FIRST): 1}
-            memory.set_data(a=1)
-        found = store.get("c1")
-    assert found is not None
-    assert found.data == {"a": 1}
-
-
 def test_what_no_key_opens_is_left_and_named(items_config: Config) -> None:
-    with items(sealed(items_config, "k3")) as store:
+    with ITEM_KIND.open(items_config, "k3") as store:
         store.put(secret_item("a"))
-    with items(sealed(items_config, FIRST)) as store:
+    with ITEM_KIND.open(items_config, FIRST) as store:
         store.put(secret_item("b"))
 
-    with items(sealed(items_config, SECOND, FIRST)) as store:
+    with ITEM_KIND.open(items_config, SECOND, FIRST) as store:
         found = list(steps_of(store))
         assert [len(one.refused) for one in found] == [1, 1]
         assert "the item 'a' of ('n',) is encrypted with the key 'k3'" in found[0].refused[0]
@@ -304,9 +204,9 @@ def urls(tmp_path: Path) -> list[str]:
     """The options for three stores in one file, sealed with the first key."""
     path = str(tmp_path / "agent.db")
     config: Config = {"storage": "sqlite", "path": path, "encryption": keyring(FIRST)}
-    for open_store, fill, _, _ in KINDS.values():
-        with open_store(config) as store:
-            fill(store)
+    for kind in (MESSAGE_KIND, STATE_KIND, ITEM_KIND):
+        with kind.open(config) as store:
+            kind.fill(store)
     return ["--store", f"sqlite:{path}", "--memory", f"sqlite:{path}", "--items", f"sqlite:{path}"]
 
 
@@ -336,8 +236,8 @@ def test_doctor_counts_what_each_key_has_sealed(urls: list[str]) -> None:
     assert before.status == 0
 
     lost = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": as_text(SECOND)})
-    assert "encrypted with the key 'k1'; the keyring has 'k2'" in lost.output
-    assert "cure: set JAZZMINE_ENCRYPTION to the key that was used" in lost.output
+    assert "messages: 120 encrypted with the key 'k1', which the keyring does not" in lost.output
+    assert "cure: add that key to JAZZMINE_ENCRYPTION" in lost.output
     assert lost.status == 1
 
     same = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": as_text(FIRST)})

@@ -11,11 +11,7 @@ from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, ids, message
 from tests.behaviour.scope_samples import ABOUT, ABSENT, CONVERSATIONS, MESSAGES, OTHERS, TRACES
 from tests.behaviour.stored import everything
-from tests.encryption.keys import FIRST, SECOND, WORD, forms, keyring
-
-
-def encrypted(config: Config) -> Config:
-    return {**config, "encryption": keyring(FIRST)}
+from tests.encryption.keys import SECOND, WORD, forms, sealed
 
 
 def is_readable(config: Config) -> bool:
@@ -31,7 +27,7 @@ def outcome(call: Callable[..., Any], *args: Any) -> str:
 
 
 def test_what_a_user_says_is_sealed_and_read_by_that_user(messages_config: Config) -> None:
-    with MessageStore.initialize(encrypted(messages_config)) as store:
+    with MessageStore.initialize(sealed(messages_config)) as store:
         own = store.scoped(user_id="u1")
         own.store_conversation(conversation(title=WORD))
         own.append_messages("c1", [message(original_content=WORD)])
@@ -44,12 +40,12 @@ def test_what_a_user_says_is_sealed_and_read_by_that_user(messages_config: Confi
 
 
 def test_what_is_of_others_is_not_decrypted_to_see_whose_it_is(messages_config: Config) -> None:
-    with MessageStore.initialize({**messages_config, "encryption": keyring(SECOND)}) as store:
+    with MessageStore.initialize(sealed(messages_config, SECOND)) as store:
         store.store_conversation(CONVERSATIONS[1])
         store.store_messages(MESSAGES[2:])
         store.store_turn_trace(TRACES[1])
         store.store_turn_trace(TRACES[2])
-    with MessageStore.initialize(encrypted(messages_config)) as store:
+    with MessageStore.initialize(sealed(messages_config)) as store:
         own = store.scoped(user_id="u1")
         own.store_conversation(CONVERSATIONS[0])
         own.store_messages(MESSAGES[:2])

@@ -6,16 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from urllib.parse import quote
-from uuid import uuid4
 
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.servers import postgres
-
-
-@contextmanager
-def json_url(folder: Path) -> Iterator[str]:
-    yield f"json:{folder / 'messages.json'}"
 
 
 @contextmanager
@@ -25,15 +19,9 @@ def sqlite_url(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def postgres_url(folder: Path) -> Iterator[str]:
-    name = f"jazzmine_test_{uuid4().hex}"
-    with postgres.connect(postgres.dsn()) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
-    try:
-        parts = {key: quote(str(value)) for key, value in conninfo_to_dict(postgres.dsn()).items()}
-        yield "postgresql://{user}:{password}@{host}:{port}/".format(**parts) + name
-    finally:
-        with postgres.connect(postgres.dsn()) as connection:
-            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+    with postgres.new_database() as dsn:
+        parts = {key: quote(str(value)) for key, value in conninfo_to_dict(dsn).items()}
+        yield "postgresql://{user}:{password}@{host}:{port}/{dbname}".format(**parts)
 
 
 # A file and a server: a program sees no difference between the others and these.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import httpx
 
 from jazzmine import Message, TurnTrace
 from jazzmine.sync import MessageStore
+from tests.servers.process import free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _SECONDS_TO_START = 60.0
@@ -68,11 +68,6 @@ class Served:
             return bool(self.health())
         except httpx.HTTPError:
             return False
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.serving import EXAMPLES, Served, agent_async, assert_whole, many, stored
+from tests.examples.serving import Served, agent_async, assert_whole, many, stored
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +62,3 @@ def test_a_conversation_of_another_user_is_refused_and_empty(chat: Served, url: 
     assert chat.history("private", "eve") == []
     assert len(chat.history("private", "ada")) == 2
     assert_whole(url, ["private"], 1)
-
-
-def test_the_async_turn_differs_from_the_sync_one_by_its_waiting_alone() -> None:
-    async_turn = (EXAMPLES / "agent_async.py").read_text()
-    async_turn = async_turn[
-        async_turn.index("async def turn(") : async_turn.index("\n\n\nasync def say")
-    ]
-    sync_turn = (EXAMPLES / "sync_turn.py").read_text()
-
-    assert (
-        async_turn.replace("async ", "").replace("await ", "")
-        == sync_turn[sync_turn.index("def turn(") :][:-1]
-    )

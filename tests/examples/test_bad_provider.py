@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from jazzmine import Message, MessageRole, TraceFilter, TurnRecorder, TurnTrace
-from tests.examples.test_documentation import ROOT, blocks_of
+from tests.examples.test_documentation import defined_in
 
-GUIDE = ROOT / "docs" / "guides" / "your-own-loop.md"
 DEFINITIONS = ("import json", "def function_of", "def tokens", "def stream", "def for_anthropic")
 
 
@@ -25,10 +24,7 @@ class ProviderError(Exception):
 def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """What the guide defines, as it is printed."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for block in blocks_of(GUIDE):
-        if block.runs and block.text.startswith(DEFINITIONS):
-            exec(block.text.partition("\n\npieces = ")[0], names)
+    names = defined_in("guides/your-own-loop.md", lambda text: text.startswith(DEFINITIONS))
     names["TOOLS"] |= {"fails": fails, "returns_anything": lambda **_: {1, float("nan")}}
     yield names
     names["store"].close()
@@ -152,27 +148,3 @@ def require_taken_by_anthropic(prompt: list[dict[str, Any]]) -> None:
         assert answers == asked
         asked = [block["id"] for block in blocks if block["type"] == "tool_use"]
     assert asked == []
-
-
-def test_a_tool_that_returned_is_not_told_as_failed(guide: dict[str, Any]) -> None:
-    called = Reply(
-        id="call_1", function=Reply(name="returns_anything", arguments='{"id": Infinity}')
-    )
-    answers = iter(
-        [Reply(content=None, tool_calls=[called]), Reply(content="Done.", tool_calls=None)]
-    )
-    provider = Reply(
-        chat=Reply(
-            completions=Reply(
-                create=lambda **_: Reply(choices=[Reply(message=next(answers))], usage=None)
-            )
-        )
-    )
-    assert guide["answer"](provider, "Book it.") == "Done."
-    [tool] = [
-        one
-        for one in guide["store"].get_messages_by_conversation_id("c1")
-        if one.role.value == "tool"
-    ]
-    assert tool.errors is None
-    assert tool.original_content == '[1, "nan"]'

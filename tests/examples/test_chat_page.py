@@ -12,9 +12,8 @@ import anyio
 import pytest
 
 from jazzmine.core import Message
-from tests.examples.test_documentation import ROOT, blocks_of
+from tests.examples.test_documentation import defined_in
 
-GUIDE = ROOT / "docs" / "guides" / "fastapi.md"
 MESSAGES = "/conversations/c1/messages"
 
 
@@ -22,10 +21,7 @@ MESSAGES = "/conversations/c1/messages"
 async def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[dict[str, Any]]:
     """What the guide defines, with its application started."""
     monkeypatch.setenv("JAZZMINE_MESSAGE_STORE", f"sqlite:{tmp_path / 'agent.db'}")
-    names: dict[str, Any] = {}
-    for block in blocks_of(GUIDE):
-        if block.runs and "TestClient" not in block.text:
-            exec(block.text, names)
+    names = defined_in("guides/fastapi.md", lambda text: "TestClient" not in text)
     async with names["lifespan"](names["app"]):
         yield names
 

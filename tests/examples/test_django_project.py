@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.examples.places import json_url, postgres_url
+from tests.examples.places import postgres_url
 from tests.examples.serving import (
     EXAMPLES,
     agent_async,
@@ -20,33 +20,6 @@ from tests.examples.serving import (
 from tests.servers import redis
 
 PROJECT = EXAMPLES / "django_project"
-
-OPEN_AND_END = """
-import atexit, sys, threading
-import django
-
-sys.path[:0] = sys.argv[1:]
-django.setup()
-
-@atexit.register
-def look():  # runs after the functions that are registered later
-    try:
-        opened[0].ping()
-    except Exception as error:
-        print(type(error).__name__)
-
-from chat import stores
-
-opened = []
-asking = threading.Barrier(16)
-def ask():
-    asking.wait()
-    opened.append(stores.message_store())
-threads = [threading.Thread(target=ask) for _ in range(16)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-print(len({id(store) for store in opened}), "store")
-"""
 
 
 def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -68,14 +41,9 @@ def test_its_own_tests_pass(tmp_path: Path) -> None:
     assert re.search(r"Ran 5 tests.*\n\nOK", ran.stderr)
 
 
-def test_a_process_opens_one_store_and_closes_it_at_its_end(tmp_path: Path) -> None:
-    ran = python(tmp_path, "-c", OPEN_AND_END, str(PROJECT), str(EXAMPLES))
-
-    assert ran.stdout == "1 store\nStoreClosedError\n", ran.stderr
-
-
 def test_a_conversation_of_the_async_chat_is_exported(tmp_path: Path) -> None:
-    with json_url(tmp_path) as url, agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
+    url = f"json:{tmp_path / 'messages.json'}"
+    with agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
         many(chat, [("c1", "ada", ["Hello", "How much is assam?"])])
 
     ran = python(tmp_path, str(PROJECT / "manage.py"), "export_conversation", "c1")

@@ -63,6 +63,15 @@ def blocks_of(page: Path) -> Iterator[Block]:
         yield Block(line, match["info"], textwrap.dedent(match["text"]), match["reason"])
 
 
+def defined_in(page: str, wanted: Callable[[str], bool] = bool) -> dict[str, Any]:
+    """Return what the wanted blocks of a page of the documentation define."""
+    names: dict[str, Any] = {}
+    for block in blocks_of(ROOT / "docs" / page):
+        if block.runs and wanted(block.text):
+            exec(block.text.partition("\n\npieces = ")[0], names)
+    return names
+
+
 def run(block: Block, page: Path, names: dict[str, Any]) -> str:
     """Run a block, whose top level may use `await`, and return what it printed."""
     source = "\n" * (block.line - 1) + block.text

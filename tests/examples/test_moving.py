@@ -9,7 +9,7 @@ import pytest
 
 from jazzmine import Conversation, Message, MessageRole
 from jazzmine.sync import MessageStore
-from tests.examples.test_documentation import ROOT, blocks_of
+from tests.examples.test_documentation import defined_in
 
 
 def copy_langchain(page: dict[str, Any], store: MessageStore) -> None:
@@ -29,10 +29,7 @@ def test_a_second_run_changes_nothing(
     page: str, conversation_id: str, copy: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for block in blocks_of(ROOT / "docs" / "moving" / f"{page}.md"):
-        if block.runs:
-            exec(block.text, names)
+    names = defined_in(f"moving/{page}.md")
     with MessageStore.initialize("json:messages.json") as store:
         store.edit_conversation(conversation_id, title="Tea")
         reply = Message(

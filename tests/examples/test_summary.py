@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from jazzmine import Conversation, Message
 from jazzmine.core import MessageStore, TurnRecorder
-from tests.examples.test_documentation import ROOT, blocks_of
+from tests.examples.test_documentation import defined_in
 
-GUIDE = ROOT / "docs" / "guides" / "long-conversations.md"
+SUMMARIES = "guides/long-conversations.md", lambda text: "async def summarize" in text
 
 
 @pytest.mark.parametrize("keep", range(1, 13))
 async def test_no_message_is_missing_in_both(keep: int) -> None:
-    guide: dict[str, Any] = {}
-    for block in blocks_of(GUIDE):
-        if block.runs and "async def summarize" in block.text:
-            exec(block.text, guide)
+    guide = defined_in(*SUMMARIES)
     summarized: list[str] = []
 
     def write_summary(before: str, messages: list[Message]) -> str:
@@ -43,10 +38,7 @@ async def test_no_message_is_missing_in_both(keep: int) -> None:
 
 @pytest.mark.parametrize("how", ["rewound", "forked"])
 async def test_a_summary_without_its_last_message_is_dropped(how: str) -> None:
-    guide: dict[str, Any] = {}
-    for block in blocks_of(GUIDE):
-        if block.runs and "async def summarize" in block.text:
-            exec(block.text, guide)
+    guide = defined_in(*SUMMARIES)
     async with await MessageStore.initialize("memory:") as store:
         chat = Conversation(id="c1", user_id="ada", agent_id="desk")
         await store.store_conversation(chat)

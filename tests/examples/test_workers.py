@@ -12,15 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.sync import (
-    Conversation,
-    LLMCallRecord,
-    Message,
-    MessageRole,
-    MessageStore,
-    ToolTrace,
-    TurnTrace,
-)
+from jazzmine.sync import MessageStore
+from tests.behaviour.samples import conversation, llm_call, message, tool_trace, trace
 from tests.examples.places import MESSAGE_STORES
 from tests.examples.serving import EXAMPLES
 
@@ -43,53 +36,6 @@ def run(script: str, url: str, *arguments: str) -> str:
     return ran.stdout
 
 
-def conversation(name: str, agent: str = "tea-shop") -> Conversation:
-    return Conversation(
-        id=name,
-        user_id="ada",
-        agent_id=agent,
-        title="Tea",
-        created_at=NOW - 2 * DAY,
-        last_updated_at=NOW,
-    )
-
-
-def message(of: str, number: int, text: str) -> Message:
-    return Message(
-        id=f"{of}-{number}",
-        conversation_id=of,
-        user_id="ada",
-        role=MessageRole.USER,
-        original_content=text,
-        timestamp=NOW + number,
-    )
-
-
-def trace(of: Message, agent: str, model: str, tokens: int, spent: int, ago: int) -> TurnTrace:
-    began = NOW - ago
-    call = LLMCallRecord(
-        purpose="agent_loop",
-        model=model,
-        total_tokens=tokens,
-        latency_ms=spent // 2,
-        timestamp_ms=began,
-    )
-    tool = ToolTrace(tool_name="look_up_price", success=True)
-    return TurnTrace(
-        message_id=of.id,
-        conversation_id=of.conversation_id,
-        user_id="ada",
-        agent_id=agent,
-        turn_number=1,
-        started_at_ms=began,
-        ended_at_ms=began + spent,
-        total_latency_ms=spent,
-        total_tokens=tokens,
-        llm_calls=[call],
-        tool_traces=[tool],
-    )
-
-
 def rows(shown: str) -> list[list[str]]:
     return [
         [cell.strip() for cell in line.strip("│").split("│")]
@@ -108,11 +54,20 @@ def test_the_report_shows_the_last_day_by_model_and_by_agent(url: str) -> None:
                 ("tea-shop", "forgotten", 9999, 9999, 2 * DAY),
             ]
         ):
-            asked = message(f"c{number}", 0, "How much?")
+            chat, began = f"c{number}", NOW - ago
             store.store_turn(
-                conversation=conversation(f"c{number}", agent),
-                messages=[asked],
-                trace=trace(asked, agent, model, tokens, spent, ago),
+                conversation=conversation(chat, agent_id=agent),
+                messages=[message(f"{chat}-0", conversation_id=chat)],
+                trace=trace(
+                    f"{chat}-0",
+                    conversation_id=chat,
+                    agent_id=agent,
+                    started_at_ms=began,
+                    total_latency_ms=spent,
+                    total_tokens=tokens,
+                    llm_calls=[llm_call(model=model, total_tokens=tokens, latency_ms=spent // 2)],
+                    tool_traces=[tool_trace(tool_name="look_up_price", success=True)],
+                ),
             )
 
     shown = rows(run("worker.py", url, "--slow", "2000"))
@@ -128,12 +83,13 @@ def test_the_report_shows_the_last_day_by_model_and_by_agent(url: str) -> None:
 def test_forked_workers_share_a_store_that_was_opened_before_the_fork(url: str) -> None:
     with MessageStore.initialize(url) as store:
         for number in range(24):
+            chat = f"c{number}"
+            texts = ("How much is assam?", "Take 4111 1111 1111 1111, please.", "My order is 4711.")
             store.store_turn(
-                conversation=conversation(f"c{number}"),
+                conversation=conversation(chat, agent_id="tea-shop"),
                 messages=[
-                    message(f"c{number}", 1, "How much is assam?"),
-                    message(f"c{number}", 2, "Take 4111 1111 1111 1111, please."),
-                    message(f"c{number}", 3, "My order is 4711."),
+                    message(f"{chat}-{at}", conversation_id=chat, original_content=text)
+                    for at, text in enumerate(texts, 1)
                 ],
             )
 

@@ -19,7 +19,6 @@ from unittest.mock import patch
 
 from jazzmine.errors import IntegrityError, LockTimeoutError, NotFoundError
 from jazzmine.sync.message_store import MessageStore
-from jazzmine.sync.working_memory import ToolCallRecord, TurnCache, WorkingMemoryStore
 from tests.behaviour.samples import conversation, message, trace
 
 State = Any
@@ -27,9 +26,9 @@ State = Any
 # A checkpoint every few writes: the file itself is written as well, not only the -wal file.
 _PAGES_A_CHECKPOINT = 20
 
-connect, write = sqlite3.connect, os.write
+connect = sqlite3.connect
 
-MESSAGE_STEPS: list[Callable[[Any], object]] = [
+STEPS: list[Callable[[Any], object]] = [
     lambda store: store.store_conversation(conversation("c1")),
     lambda store: store.store_message(message("m1")),
     lambda store: store.store_turn(messages=[message("m2"), message("m3")], trace=trace("m3")),
@@ -44,55 +43,22 @@ MESSAGE_STEPS: list[Callable[[Any], object]] = [
     lambda store: store.store_message(message("m5")),
 ]
 
-
-def erase_a_user(store: Any) -> None:
-    """Erase a user; a call that failed has deleted a part, and deletes the rest if repeated."""
-    try:
-        store.erase_user("u2")
-    except OSError:
-        store.erase_user("u2")
+NOTHING: State = [None, [], []]
 
 
-MEMORY_STEPS: list[Callable[[Any], object]] = [
-    lambda store: store.get_or_create("c1", "u1", "a1"),
-    lambda store: store.begin_turn("c1", TurnCache(1)),
-    lambda store: store.record_tool_call("c1", ToolCallRecord("look up", {"x": "y" * 9_000})),
-    lambda store: store.end_turn("c1", "one", "intent"),
-    lambda store: store.get_or_create("c2", "u1", "a1"),
-    lambda store: store.begin_turn("c1", TurnCache(2)),
-    lambda store: store.delete("c2"),
-    lambda store: store.end_turn("c1", "two", "intent"),
-    lambda store: store.get_or_create("c3", "u2", "a1"),
-    erase_a_user,
-    lambda store: store.end_turn("c1", "three", "intent"),
-]
-
-STEPS = {"json": MESSAGE_STEPS, "messages": MESSAGE_STEPS, "memory": MEMORY_STEPS}
-FILES = {"json": "messages.json", "messages": "agent.db", "memory": "agent.db"}
-NOTHING: dict[str, State] = {
-    "json": [None, [], []],
-    "messages": [None, [], []],
-    "memory": [None, None, None],
-}
+def path_of(kind: str, folder: str | Path) -> Path:
+    """Return the file of a kind of store."""
+    return Path(folder, "messages.json" if kind == "json" else "messages.db")
 
 
-def open_store(kind: str, folder: str | Path) -> Any:
+def open_store(kind: str, folder: str | Path) -> MessageStore:
     """Open a store of a kind."""
-    path = str(Path(folder, FILES[kind]))
-    if kind == "json":
-        return MessageStore.initialize({"storage": "json", "path": path})
-    config: dict[str, object] = {"storage": "sqlite", "path": path, "timeout": 2.0}
-    if kind == "messages":
-        return MessageStore.initialize(config)
-    # A lock whose release fails with the disk is soon free.
-    return WorkingMemoryStore.initialize({**config, "lock_timeout": 0.5})
+    options = {} if kind == "json" else {"timeout": 2.0}
+    return MessageStore.initialize({"storage": kind, "path": str(path_of(kind, folder)), **options})
 
 
 def seen(store: Any) -> State:
     """Return what a store holds, in JSON types."""
-    if isinstance(store, WorkingMemoryStore):
-        found = [store.get(conversation_id) for conversation_id in ("c1", "c2", "c3")]
-        return [one and [one.revision, one.turn_number, one.last_agent_response] for one in found]
     stored = store.get_conversation_by_id("c1")
     messages = [
         [one.id, one.is_flagged, len(one.original_content)]
@@ -116,11 +82,6 @@ def _connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
     return connection
 
 
-def _write_some(fd: int, data: Any) -> int:
-    """Write as little at once as a system may."""
-    return write(fd, bytes(data[:4096]))
-
-
 def _descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
@@ -128,7 +89,6 @@ def _descriptors() -> int:
 def main(folder: str, kind: str, end: str) -> None:
     """Make all writes."""
     patch.object(sqlite3, "connect", _connect).start()
-    patch.object(os, "write", _write_some).start()
     states = os.open(Path(folder, "states"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         store = open_store(kind, folder)
@@ -136,7 +96,7 @@ def main(folder: str, kind: str, end: str) -> None:
         print("not opened:", type(error).__name__, error)
         return
     before, descriptors = _seen_at_last(store), _descriptors()
-    for step in STEPS[kind]:
+    for step in STEPS:
         try:
             step(store)
         except (OSError, IntegrityError, NotFoundError, LockTimeoutError) as error:

@@ -87,16 +87,14 @@ class AppendsWithoutALock(JSONBackend):
             return Refusal(is_known=True, newest_id=newest_id, stored=stored)
         floor = MIN_INT if newest is None else newest.timestamp
         messages = [not_before(floor, message) for message in given.messages]
-        self.store(Turn(messages=messages, trace=given.trace))
+        self.store(Turn((), messages, [given.trace] if given.trace else []))
         return floor
 
 
 class PopsWhatItHasRead(JSONBackend):
     """Reads the newest message, and deletes it in a step of its own."""
 
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         rows = self.list_messages(MessagePage("conversation_id", conversation_id, None, None))
         if rows:
             self.delete_message(row_id(rows[-1]))
@@ -116,9 +114,7 @@ class RewindsByCounting(JSONBackend):
 class SendsAPopAgain(JSONBackend):
     """Pops once more if the first reply is lost."""
 
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         super().pop(conversation_id, check)
         return super().pop(conversation_id, check)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ def test_a_write_that_was_given_up_does_not_take_effect_later(name: str) -> None
         network.proxy.hold()
         with pytest.raises(ConnectionError):
             store.put(item("old"))
-        network.proxy.deliver(delay=0.2)
+        threading.Timer(0.2, network.proxy.deliver).start()
 
         found = store.get(N, "old")
         time.sleep(0.5)

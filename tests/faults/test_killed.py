@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ def kill(process: subprocess.Popen[str], seconds: float) -> list[str]:
         return (first + process.stdout.read()).split("\n")[:-1]
 
 
-# Messages in a JSON file
+# Messages in a file
 
 KILLS = size(12, 500)
 LONGEST_LIFE = 0.012
@@ -50,7 +52,7 @@ def kill_writers(path: Path, api: str, broken: str = "", count: int = KILLS) -> 
         How many writes were acknowledged.
     """
     chance = random.Random(4711)
-    config: Config = {"storage": "json", "path": str(path)}
+    config: Config = {"storage": "json" if path.suffix == ".json" else "sqlite", "path": str(path)}
     acknowledged: dict[str, int] = {}
     writes = 0
     with MessageStore.initialize(config) as store:
@@ -61,10 +63,14 @@ def kill_writers(path: Path, api: str, broken: str = "", count: int = KILLS) -> 
             message_id, number = line.split()
             acknowledged[message_id] = int(number)
             writes += 1
-        try:
-            json.loads(path.read_bytes())
-        except ValueError:
-            raise AssertionError("an unreadable file") from None
+        if path.suffix == ".db":
+            with closing(sqlite3.connect(path)) as connection:
+                assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        else:
+            try:
+                json.loads(path.read_bytes())
+            except ValueError:
+                raise AssertionError("an unreadable file") from None
         with MessageStore.initialize(config) as store:
             for message_id, written in acknowledged.items():
                 stored = store.get_message_by_id(message_id)
@@ -74,13 +80,14 @@ def kill_writers(path: Path, api: str, broken: str = "", count: int = KILLS) -> 
 
 
 @pytest.mark.parametrize("api", ["async", "sync"])
+@pytest.mark.parametrize("name", ["messages.json", "messages.db"])
 def test_no_kill_loses_an_acknowledged_write_or_leaves_half_a_file(
-    tmp_path: Path, api: str
+    tmp_path: Path, name: str, api: str
 ) -> None:
-    writes = kill_writers(tmp_path / "messages.json", api)
+    writes = kill_writers(tmp_path / name, api)
 
     assert writes >= KILLS
-    report(f"killed, {api}: {KILLS} kill -9, {writes} acknowledged writes: 0 lost")
+    report(f"killed, {name}, {api}: {KILLS} kill -9, {writes} acknowledged writes: 0 lost")
 
 
 @pytest.mark.parametrize(

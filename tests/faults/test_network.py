@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.working_memory.backend import Lock
 from jazzmine.deadline import Deadline
+from jazzmine.records.stored_memory import Lock
 from tests.faults import faulty_network as faulty_network
 from tests.faults.faulty_network import APIS, CID, FaultyStore, is_unavailable, opened
 from tests.faults.networks import NETWORKS

@@ -5,18 +5,19 @@ from __future__ import annotations
 import time
 
 from jazzmine._sync.keyed_locks import KeyedLocks
-from jazzmine._sync.working_memory.backend import Again, Locked, Save, Stored, Written
-from jazzmine._sync.working_memory.changes import Block
+from jazzmine._sync.working_memory.backend import Again
 from jazzmine._sync.working_memory.memory import MemoryBackend
+from jazzmine._sync.working_memory.updates import Block
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
+from jazzmine.records.stored_memory import Locked, Save, Stored
 from jazzmine.sync.working_memory import WorkingMemoryStore
 
 
 class WritesOverAnything(MemoryBackend):
     """Writes whatever is stored."""
 
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Written | Locked | Stored:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
         time.sleep(0.0005)
         stored = self.load(save.conversation_id, deadline)
         return super().write(save._replace(read_mark=stored.mark), again, deadline)

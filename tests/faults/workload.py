@@ -88,7 +88,7 @@ class Run:
     def _is_possible(self, calls: Sequence[Operation]) -> bool:
         made = [*calls, *self._first_attempts(calls)]
         if self.name != "postgres":  # where what was given up may take effect at any later time
-            made = bounded(made)
+            made = [*bounded(made), *self._late_creations(calls)]
         return is_linearizable(made, None, self.model, reads=["read"])
 
     def _first_attempts(self, calls: Sequence[Operation]) -> list[Operation]:
@@ -103,8 +103,23 @@ class Run:
             for call in calls
             if (call.name in ("delete", "erase") and call.result in (False, 0))
             or (self.name == "postgres" and call.name != "read" and call.result is not UNKNOWN)
-            if any(call.began <= fault.moment <= call.ended for fault in self.faults)
+            if self._met_a_fault(call)
         ]
+
+    def _late_creations(self, calls: Sequence[Operation]) -> list[Operation]:
+        """Return the first attempts that may create a state at any later time.
+
+        On Redis nothing is left of a deleted state that would tell a creation that the network has
+        held from a new one.
+        """
+        return [
+            replace(call, result=UNKNOWN)
+            for call in calls
+            if self.name == "redis" and call.name == "create" and self._met_a_fault(call)
+        ]
+
+    def _met_a_fault(self, call: Operation) -> bool:
+        return any(call.began <= fault.moment <= call.ended for fault in self.faults)
 
     def _explain(self, calls: list[Operation]) -> str:
         """Return the calls and faults around the first moment at which no order is possible."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -99,25 +100,17 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             yield site
 
 
-def opened(store: MessageStore, memory: WorkingMemoryStore | None) -> _Opened:
-    """Return a context manager whose value is the inspector of some stores."""
-    return _Opened(store, memory)
+@asynccontextmanager
+async def opened(store: MessageStore, memory: WorkingMemoryStore | None) -> AsyncIterator[Site]:
+    """Open the inspector of some stores for a block."""
+    access = Access(80)
+    app = create_app(Stores(store, memory, "a test", "a test" if memory else ""), access)
 
-
-class _Opened:
-    def __init__(self, store: MessageStore, memory: WorkingMemoryStore | None) -> None:
-        access = Access(80)
-        app = create_app(Stores(store, memory, "a test", "a test" if memory else ""), access)
+    def browser() -> httpx.AsyncClient:
         transport = httpx.ASGITransport(app)
-        base = "http://127.0.0.1"
-        self._clients = [httpx.AsyncClient(transport=transport, base_url=base) for _ in range(2)]
-        self._site = Site(store, memory, access, *self._clients)  # type: ignore[arg-type]
+        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
-    async def __aenter__(self) -> Site:
-        entered = await self._site.client.get("/", params={"token": self._site.access.token})
+    async with browser() as client, browser() as stranger:
+        entered = await client.get("/", params={"token": access.token})
         assert entered.status_code == 303
-        return self._site
-
-    async def __aexit__(self, *_: object) -> None:
-        for client in self._clients:
-            await client.aclose()
+        yield Site(store, memory, access, client, stranger)  # type: ignore[arg-type]

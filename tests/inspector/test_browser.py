@@ -86,18 +86,6 @@ async def open_whole(page: Page, path: str) -> None:
     await expect(page.locator("[data-hx-trigger=load]")).to_have_count(0)
 
 
-async def test_the_address_opens_the_first_page_without_the_token(
-    browser: Browser, program: Served
-) -> None:
-    context = await browser.new_context()
-    page = await context.new_page()
-    await page.goto(program.address)
-    assert page.url == f"{program.base}/"
-    (cookie,) = await context.cookies()
-    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-    await context.close()
-
-
 async def test_the_policy_stops_what_would_slip_through(context: BrowserContext) -> None:
     page = await context.new_page()
     refused: list[str] = []

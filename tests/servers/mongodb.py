@@ -93,6 +93,15 @@ def client(uri: str) -> MongoClient[dict[str, Any]]:
     return beside
 
 
+def fail(uri: str, commands: list[str], mode: Any, **how: Any) -> None:
+    """Make a server fail commands, in a mode of MongoDB's fail points.
+
+    https://github.com/mongodb/mongo/wiki/The-%22failCommand%22-fail-point
+    """
+    data = {"failCommands": commands, **how}
+    client(uri).admin.command("configureFailPoint", "failCommand", mode=mode, data=data)
+
+
 @contextmanager
 def database(uri: str | None = None) -> Iterator[dict[str, object]]:
     """Create an empty database for a block; the value is the configuration of a store."""

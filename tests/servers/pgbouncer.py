@@ -57,7 +57,6 @@ def in_front_of(address: str) -> Iterator[str]:
             if process.poll() is not None or time.monotonic() > until:
                 raise run_folder.cannot_start("PgBouncer", command, _said(folder), process.poll())
             time.sleep(0.05)
-        run_folder.has_started("PgBouncer")
         yield bouncer
     finally:
         process.terminate()

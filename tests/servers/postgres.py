@@ -39,7 +39,6 @@ _UNUSUAL = {
     "client_encoding": "LATIN1",
     "datestyle": "SQL, DMY",
     "default_transaction_deferrable": "on",
-    "extra_float_digits": "-15",
     "intervalstyle": "sql_standard",
     "plpgsql.extra_errors": "all",
     "plpgsql.variable_conflict": "use_column",

@@ -68,7 +68,6 @@ class ServerProcess(ABC):
                 said = (self._folder / "log").read_text()
                 raise run_folder.cannot_start(self._kind, command, said, status)
             time.sleep(0.02)
-        run_folder.has_started(self._kind)
 
     def _end(self, how: signal.Signals) -> None:
         """End the server with a signal."""

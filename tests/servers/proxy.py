@@ -18,9 +18,6 @@ class Proxy:
     Attributes:
         delay: the delay of each reply in s.
         drip: the time in s between two bytes of a reply; 0 forwards replies at once.
-        largest: the size in bytes above which it stops reading replies of a connection, until this
-            is 0 again; 0 for no limit.
-        bandwidth: how many bytes it forwards in a second, all in all; 0 for no limit.
         swallow_requests: drop the data of clients.
         swallow_replies: drop the data of the server. After dropped data, a connection forwards
             nothing more in that direction, because TCP never delivers a stream with a gap.
@@ -38,9 +35,6 @@ class Proxy:
         self.connections = 0
         self.delay = 0.0
         self.drip = 0.0
-        self.largest = 0
-        self.bandwidth = 0.0
-        self._line = threading.Lock()
         self.swallow_requests = False
         self.swallow_replies = False
         self._hold_after: int | None = None
@@ -60,11 +54,6 @@ class Proxy:
         """The connections that the server has not seen closed, oldest first."""
         with self._mutex:
             return list(self._open)
-
-    @property
-    def held(self) -> int:
-        """The number of held bytes from clients."""
-        return sum(connection.held for connection in self.open)
 
     def __enter__(self) -> Proxy:
         return self
@@ -100,16 +89,12 @@ class Proxy:
         for connection in self.open:
             connection.hold(after)
 
-    def deliver(self, delay: float = 0.0) -> None:
-        """Send the held data to the server, and hold nothing more.
-
-        Args:
-            delay: the time to wait first, in s.
-        """
+    def deliver(self) -> None:
+        """Send the held data to the server, and hold nothing more."""
         with self._mutex:
             self._hold_after = None
         for connection in self.open:
-            connection.deliver(delay)
+            connection.deliver()
 
     def cut(self) -> None:
         """Close all connections, and drop the held data."""
@@ -141,12 +126,6 @@ class Proxy:
                 if self._hold_after is not None:
                     connection.hold(self._hold_after)
             connection.start()
-
-    def _carry(self, size: int) -> None:
-        """Wait for as long as some bytes are under way."""
-        if self.bandwidth:
-            with self._line:
-                time.sleep(size / self.bandwidth)
 
     def _count_request(self, connection: Connection) -> None:
         with self._mutex:
@@ -197,12 +176,6 @@ class Connection:
         self._replies_are_lost = False
         self.server_has_the_turn = False
 
-    @property
-    def held(self) -> int:
-        """The number of held bytes."""
-        with self._mutex:
-            return sum(map(len, self._held))
-
     def start(self) -> None:
         """Forward data in both directions."""
         for work in (self._forward_requests, self._forward_replies):
@@ -214,13 +187,8 @@ class Connection:
             if not self._held:
                 self._pass = after
 
-    def deliver(self, delay: float = 0.0) -> None:
-        """Send the held data to the server after a delay in s, and hold nothing more."""
-        if delay:
-            timer = threading.Timer(delay, self.deliver)
-            timer.daemon = True
-            timer.start()
-            return
+    def deliver(self) -> None:
+        """Send the held data to the server, and hold nothing more."""
         with self._mutex:
             for chunk in self._held:
                 _send(self._server, chunk)
@@ -245,7 +213,6 @@ class Connection:
 
     def _forward_requests(self) -> None:
         while data := _receive(self._client):
-            self._proxy._carry(len(data))
             self._proxy._count_request(self)
             if not self._forward_request(data):
                 break
@@ -269,11 +236,8 @@ class Connection:
 
     def _forward_replies(self) -> None:
         while data := _receive(self._server):
-            self._proxy._carry(len(data))
             if self._proxy.delay:
                 time.sleep(self._proxy.delay)
-            while 0 < self._proxy.largest < len(data):
-                time.sleep(0.02)
             if self._proxy._is_reply_lost(self):
                 break
             self._replies_are_lost |= self._proxy.swallow_replies

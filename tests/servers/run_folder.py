@@ -25,8 +25,6 @@ from typing import Any
 _PREFIX = "jazzmine-tests-"
 _LOCK = "lock"
 _PROCESSES = "processes"
-_STARTED = "started"
-_STOPPED = "stopped"
 _ABANDONED = 3600.0  # seconds after which no process is still creating a folder without a lock file
 
 WITHOUT_SERVERS = "they need a server, or build the package (no --without-servers)"
@@ -37,7 +35,7 @@ _locks: list[int] = []
 
 
 class CannotStartError(RuntimeError):
-    """A server that the tests need does not start: the run ends."""
+    """A server that the tests need does not start."""
 
 
 def join(folder: str) -> None:
@@ -58,8 +56,7 @@ def entered() -> Path:
         folder.chmod(0o711)  # the servers of root run as another user
         if _use(folder):
             break
-    for name in (_PROCESSES, _STARTED):
-        (folder / name).mkdir()
+    (folder / _PROCESSES).mkdir()
     # After `multiprocessing` has removed its own folder, which is in this one; not in a fork.
     Finalize(None, _remove, (folder,), exitpriority=-1000)
     return folder
@@ -69,16 +66,12 @@ def new_folder(kind: str) -> Path:
     """Create a folder that is removed at the end of the run, if not earlier.
 
     Raises:
-        CannotStartError: the run is ending, because a server does not start.
         Skipped: the run has `refuse_servers`.
     """
     if _refused:
         import pytest  # not installed where the benchmarks start servers
 
         pytest.skip(WITHOUT_SERVERS)
-    if reason := stop_reason():
-        first = reason.partition("\n")[0].rstrip(":")
-        raise CannotStartError(f"the run is ending, as {first}")
     return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=entered()))
 
 
@@ -123,15 +116,10 @@ def start(kind: str, command: Sequence[str], **options: Any) -> subprocess.Popen
     return process
 
 
-def has_started(kind: str) -> None:
-    """Note that servers of this kind can start on this machine."""
-    (entered() / _STARTED / kind).touch()
-
-
 def cannot_start(
     kind: str, command: Sequence[str], said: str, status: int | None = None
-) -> RuntimeError:
-    """Return the error of a server that did not start; it ends the run if none of its kind has.
+) -> CannotStartError:
+    """Return the error of a server that did not start.
 
     Args:
         kind: the kind of server, in a few words.
@@ -141,20 +129,7 @@ def cannot_start(
     """
     ended = "it did not answer" if status is None else f"its exit status was {status}"
     lines = [shlex.join(command), *said.strip().splitlines()[-20:], f"({ended})"]
-    if (entered() / _STARTED / kind).exists():
-        return RuntimeError("\n".join([f"{kind} did not start:", *lines]))
-    text = "\n".join([f"the tests need {kind}, which does not start here:", *lines])
-    with contextlib.suppress(FileExistsError), (entered() / _STOPPED).open("x") as file:
-        file.write(text)
-    return CannotStartError(text)
-
-
-def stop_reason() -> str:
-    """Return why the run must end, or an empty string."""
-    try:
-        return (entered() / _STOPPED).read_text()
-    except FileNotFoundError:
-        return ""
+    return CannotStartError("\n".join([f"{kind} did not start:", *lines]))
 
 
 def _base() -> str:

@@ -1,10 +1,11 @@
-"""SecantusDB with three rules of MongoDB's that it lacks, as a program.
+"""SecantusDB with four rules of MongoDB's that it lacks, as a program.
 
 MongoDB refuses a retryable write whose transaction number is lower than the newest one of its
 session; SecantusDB refuses this only in transactions. MongoDB does not execute a repeated write
 with the same number again; SecantusDB does if the driver has changed `maxTimeMS`, the remaining
 time. And MongoDB executes the writes of a session one after another, so that these rules also
-apply while the first attempt runs.
+apply while the first attempt runs. MongoDB returns the document of `findAndModify` with an upsert;
+SecantusDB returns none if another client inserts it at that moment.
 
 With `--transaction-lifetime=2` a transaction that idles for 2 s is aborted, as by MongoDB's
 parameter `transactionLifetimeLimitSeconds`. The default of both is 60 s.
@@ -44,7 +45,11 @@ def _dispatch_numbered(command: dict[str, Any], context: Any) -> Any:
         known = transactions._retryable.get((session, number))
         if known is not None:
             return copy.deepcopy(known[0])
-        return _dispatch(command, context)
+        reply = _dispatch(command, context)
+        while command.get("upsert") and command.get("new") and reply.get("value", reply) is None:
+            transactions._retryable.pop((session, number), None)
+            reply = _dispatch(command, context)
+        return reply
 
 
 _LIFETIME = "--transaction-lifetime="

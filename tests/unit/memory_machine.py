@@ -225,7 +225,7 @@ class Conversation(RuleBasedStateMachine):
         if self.apply(lambda memory: memory.clear_slot(name)):
             flow = self.memory.active_flow
             assert flow is not None
-            assert not flow.slots[name].collected
+            assert (flow.slots[name].collected, flow.slots[name].value) == (False, None)
 
     @rule(asked=st.lists(slots, max_size=3))
     def replace_slots(self, asked: list[Slot]) -> None:
@@ -295,7 +295,9 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(branch=texts)
     def set_condition_branch(self, branch: str) -> None:
-        self.apply(lambda memory: memory.set_condition_branch(branch))
+        if self.apply(lambda memory: memory.set_condition_branch(branch)):
+            assert self.memory.active_flow is not None
+            assert self.memory.active_flow.condition_branch_taken == branch
 
     @rule(recorded=st.lists(calls, min_size=1, max_size=4))
     def record_tool_calls(self, recorded: list[ToolCallRecord]) -> None:
@@ -353,6 +355,7 @@ class Conversation(RuleBasedStateMachine):
         flow = self.in_progress()
         assert (flow is not None) is waits
         assert flow is None or flow.status is FlowStatus.AWAITING_CONFIRMATION
+        assert self.memory.pending_confirmation == asked
 
     @rule(flow=flows, asked=st.lists(slots, min_size=1, max_size=2))
     def start_a_flow_that_waits(self, flow: ActiveFlowState, asked: list[Slot]) -> None:

@@ -7,9 +7,11 @@ import re
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
+from zlib import crc32
 
 import pytest
 
+from jazzmine.backends.mongodb.indexes import FORMAT
 from jazzmine.core import MessageStore
 from jazzmine.records import messages, traces
 from jazzmine.records.base import Record
@@ -50,6 +52,14 @@ def test_a_field_has_a_migration(kind: type[Record]) -> None:
     missing = [f"{kind.__name__}.{name}" for name in kind.model_fields if name not in known]
     where = f"{SQLITE.relative_to(ROOT)} and {POSTGRES.relative_to(ROOT)}"
     assert not missing, f"name them in new migrations in {where}: {missing}"
+
+
+def test_a_field_raises_the_format_of_mongodb() -> None:
+    fields = sorted(f"{kind.__name__}.{name}" for kind in RECORDS for name in kind.model_fields)
+    known = {1: 733_082_145}
+    assert known.get(FORMAT) == crc32(repr(fields).encode()), (
+        "raise FORMAT in backends/mongodb/indexes.py, and add the number of the fields here"
+    )
 
 
 @each_record

@@ -46,38 +46,26 @@ folder = sys.argv[1]
 MESSAGES = [f"sqlite:{folder}/%s.db", f"json:{folder}/%s.json", "memory:%.0s"]
 OTHERS = [f"sqlite:{folder}/%s.db", "memory:%.0s"]
 
-def use_sync():
-    for url in MESSAGES:
-        with sync.MessageStore.initialize(url % "sync") as store:
-            store.store_turn(
-                conversation=conversation(), messages=[message("m1")], trace=trace("m1"))
-            assert store.get_message_by_id("m1") == message("m1")
-            store.erase_user("u1")
-    for url in OTHERS:
-        with sync.WorkingMemoryStore.initialize(url % "sync") as memory:
-            memory.get_or_create("c1", "u1", "a1")
-            memory.begin_turn("c1", TurnCache(1))
-            with memory.locked("c1") as wm:
-                assert wm.revision == 2
-        with sync.LongTermMemoryStore.initialize(url % "sync") as items:
-            items.put(sync.MemoryItem(namespace=("a",), key="k", value={"x": 1}))
-            assert items.get(("a",), "k").value == {"x": 1}
+for url in MESSAGES:
+    with sync.MessageStore.initialize(url % "sync") as store:
+        store.store_turn(conversation=conversation(), messages=[message("m1")], trace=trace("m1"))
+        assert store.get_message_by_id("m1") == message("m1")
+        store.erase_user("u1")
+for url in OTHERS:
+    with sync.WorkingMemoryStore.initialize(url % "sync") as memory:
+        memory.get_or_create("c1", "u1", "a1")
+        memory.begin_turn("c1", TurnCache(1))
+        with memory.locked("c1") as wm:
+            assert wm.revision == 2
+    with sync.LongTermMemoryStore.initialize(url % "sync") as items:
+        items.put(sync.MemoryItem(namespace=("a",), key="k", value={"x": 1}))
+        assert items.get(("a",), "k").value == {"x": 1}
 
 async def use_async():
-    for url in MESSAGES:
-        async with await core.MessageStore.initialize(url % "async") as store:
-            await store.store_turn(
-                conversation=conversation(), messages=[message("m1")], trace=trace("m1"))
-            assert await store.get_message_by_id("m1") == message("m1")
-            await store.erase_user("u1")
-    for url in OTHERS:
-        async with await core.WorkingMemoryStore.initialize(url % "async") as memory:
-            await memory.get_or_create("c1", "u1", "a1")
-            await memory.begin_turn("c1", TurnCache(1))
-            async with memory.locked("c1") as wm:
-                assert wm.revision == 2
+    async with await core.MessageStore.initialize(MESSAGES[0] % "async") as store:
+        await store.store_conversation(conversation())
+        assert await store.get_conversation_by_id("c1") == conversation()
 
-use_sync()
 asyncio.run(use_async())
 import jazzmine._async.clients.mongodb.client, jazzmine._sync.clients.mongodb.client
 import jazzmine._async.working_memory.redis, jazzmine._sync.working_memory.redis
@@ -119,8 +107,7 @@ def test_on_macos_sqlite_flushes_the_cache_of_the_disk(
     create_file(path := str(tmp_path / "agent.db"))
     connection = Connection(path, "full")
 
-    with connection.lock:
-        driver = connection.driver()
-        for name in ("fullfsync", "checkpoint_fullfsync"):
-            assert driver.execute(f"PRAGMA {name}").fetchone() == (flushes,)
-        connection.close()
+    driver = connection.open()
+    for name in ("fullfsync", "checkpoint_fullfsync"):
+        assert driver.execute(f"PRAGMA {name}").fetchone() == (flushes,)
+    connection.close()

@@ -166,7 +166,7 @@ def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_i
     assert working_memory_config(None) == MemoryStoreConfig()
 
 
-@pytest.mark.parametrize("space", ["\n", " ", "\t\r\n", "\ufeff"])
+@pytest.mark.parametrize("space", ["\n", " ", "\t\r\n", "\ufeff", '"', "'"])
 @pytest.mark.parametrize(
     ("address", "name", "expected"),
     [
@@ -179,7 +179,7 @@ def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_i
         ({"storage": "mongodb", "uri": "mongodb://h", "db": "agents"}, "db", "agents"),
     ],
 )
-def test_white_space_round_an_address_is_taken_off(
+def test_white_space_and_quotes_round_an_address_are_taken_off(
     address: Any, name: str, expected: str, space: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if isinstance(address, str):

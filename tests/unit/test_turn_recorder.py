@@ -190,12 +190,6 @@ def test_every_value_of_a_turn_is_cut_and_the_whole_trace_is_below_what_stores_h
     assert {len(text) for text in answers} == {50_000}
     assert answers[0].endswith("characters cut]")
     assert len(recorder.trace.llm_calls) == len(recorder.trace.tool_traces) == 60
-    many = begun()
-    for _ in range(100):
-        with many.tool_call("look_up", {"text": "x" * 10**6}):
-            pass
-    assert len(many.messages[0].metadata["tool_calls"]) == 100
-    assert len(many.messages[0].model_dump_json()) < 2_100_000
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,6 @@ from jazzmine.records.turn import TurnCache
 from tests.unit.memories import flow_of, in_flow, new_memory
 
 
-def test_a_call_without_a_turn_number_gets_the_current_one() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(3))
-
-    memory.record_tool_call(ToolCallRecord("search", {}))
-
-    assert memory.last_tool_result is not None
-    assert memory.last_tool_result.turn_number == 3
-
-
 def test_a_call_keeps_the_turn_number_that_it_came_with() -> None:
     memory = new_memory()
     memory.begin_turn(TurnCache(3))
@@ -49,14 +39,3 @@ def test_outside_of_a_turn_a_call_is_kept_in_the_flow_with_a_warning(
     assert [call.tool_name for call in flow_of(memory).tool_call_history] == ["search"]
     assert memory.last_tool_result == flow_of(memory).tool_call_history[0]
     assert caplog.messages == ["'conversation': a tool call was recorded outside of a turn"]
-
-
-def test_a_call_without_a_flow_is_kept_in_the_turn_alone() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1))
-
-    memory.record_tool_call(ToolCallRecord("search", {}, success=False))
-
-    assert memory.current_turn is not None
-    assert memory.current_turn.has_failed_tool_call
-    assert memory.active_flow is None

@@ -9,32 +9,7 @@ from jazzmine.records.memory_json import to_json
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
-from tests.unit.memories import flow_of, in_flow, new_memory
-
-
-def test_a_raw_result_is_stored_once_and_replaced_with_its_turn() -> None:
-    memory = in_flow()
-    memory.begin_turn(TurnCache(1))
-    memory.record_tool_call(ToolCallRecord("search", {}, {"rows": ["raw"]}, "1 row"))
-    assert to_json(memory).count(b'"raw"') == 1
-    assert memory.last_tool_result is not None
-    assert memory.last_tool_result.result == {"rows": ["raw"]}
-
-    memory.begin_turn(TurnCache(2))
-
-    assert b'"raw"' not in to_json(memory)
-    assert flow_of(memory).tool_call_history[0].result_summary == "1 row"
-
-
-def test_a_raw_result_that_an_older_version_stored_in_a_flow_is_dropped_by_the_next_turn() -> None:
-    memory = in_flow()
-    call = ToolCallRecord("search", {"q": "x"}, ["raw"], "1 row", turn_number=1)
-    flow_of(memory).tool_call_history = [call]
-
-    memory.begin_turn(TurnCache(2))
-
-    call.result = None
-    assert flow_of(memory).tool_call_history == [call]
+from tests.unit.memories import new_memory
 
 
 def test_histories_that_an_older_version_let_grow_are_cut_by_the_next_change() -> None:

@@ -64,18 +64,6 @@ def test_a_failed_call_shows_its_error_and_where_it_belongs() -> None:
     )
 
 
-def test_a_call_without_a_summary_has_a_placeholder() -> None:
-    xml = ToolCallRecord("search", {}, {"secret": 1}).to_prompt_xml()
-
-    assert "<summary>(no summary)</summary>" in xml
-
-
-def test_a_failed_call_without_an_error_has_a_placeholder() -> None:
-    xml = ToolCallRecord("search", {}, success=False).to_prompt_xml()
-
-    assert "<error>(no error message)</error>" in xml
-
-
 def test_hostile_text_is_escaped_to_the_letter() -> None:
     record = ToolCallRecord('"><x', {}, result_summary="</summary>\0\r\n", branch="a\nb&'")
 
@@ -139,19 +127,6 @@ def test_earlier_calls_and_this_turn_s_have_a_section_each() -> None:
     )
 
 
-def test_earlier_calls_are_shown_in_their_order() -> None:
-    memory = in_turn(1)
-    memory.record_tool_call(call("first"))
-    memory.record_tool_call(call("second"))
-    memory.begin_turn(TurnCache(2))
-    memory.record_tool_call(call("third"))
-
-    before, current = memory.build_prompt_tool_sections().split("\n\n")
-
-    assert tools_in(before) == ["first", "second"]
-    assert tools_in(current) == ["third"]
-
-
 def test_one_record_passed_in_two_turns_is_shown_for_each() -> None:
     memory = in_turn(1)
     record = call("same", turn_number=1)
@@ -163,34 +138,6 @@ def test_one_record_passed_in_two_turns_is_shown_for_each() -> None:
 
     assert tools_in(before) == ["same"]
     assert tools_in(current) == ["same"]
-
-
-def test_a_summary_changed_in_one_place_does_not_double_the_call() -> None:
-    memory = in_turn()
-    memory.record_tool_call(call("only"))
-    assert memory.current_turn is not None
-    memory.current_turn.tool_calls[0].result_summary = "better"
-
-    assert memory.build_prompt_tool_sections().count("<call ") == 1
-
-
-def test_beginning_the_same_turn_again_moves_its_calls_to_the_completed_ones() -> None:
-    memory = in_turn(1)
-    memory.record_tool_call(call("first"))
-    memory.begin_turn(TurnCache(1))
-
-    sections = memory.build_prompt_tool_sections()
-
-    assert sections.startswith("<completed_tool_calls>")
-    assert tools_in(sections) == ["first"]
-
-
-def test_the_flow_s_own_prompt_shows_its_complete_history() -> None:
-    memory = in_turn(1)
-    memory.record_tool_call(call("first"))
-    assert memory.active_flow is not None
-
-    assert tools_in(memory.active_flow.build_tool_history_prompt()) == ["first"]
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])

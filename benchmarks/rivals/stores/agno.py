@@ -47,13 +47,6 @@ class Database(Store):
         stored = self._session(session, None if count == EVERYTHING else count)
         return list(map(_said, stored.get_messages()[-count:])) if stored else []
 
-    async def page(self, user: str, count: int) -> int:
-        from agno.db.base import SessionType
-
-        options: dict[str, Any] = {"user_id": user, "limit": count, "page": 1}
-        options |= {"sort_by": "updated_at", "sort_order": "desc", "include_runs": False}
-        return len(self._db.get_sessions(SessionType.AGENT, **options))
-
     async def erase(self, user: str, sessions: list[str]) -> None:
         self._db.delete_sessions(sessions)
 

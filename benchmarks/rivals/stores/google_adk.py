@@ -64,16 +64,6 @@ class Service(Store):
     async def newest(self, session: str, user: str, count: int) -> list[Said]:
         return list(map(_said, (await self._load(session, user, count)).events))
 
-    async def for_model(self, session: str, user: str) -> list[Said]:
-        from google.adk.flows.llm_flows.contents import drop_orphaned_function_calls
-
-        stored = await self._load(session, user, EVERYTHING)
-        return list(map(_said, drop_orphaned_function_calls(stored.events)))
-
-    async def page(self, user: str, count: int) -> int:
-        """All sessions of the user: there are no pages."""
-        return len((await self._service.list_sessions(app_name=APP, user_id=user)).sessions)
-
     async def erase(self, user: str, sessions: list[str]) -> None:
         for session in sessions:
             await self._service.delete_session(app_name=APP, user_id=user, session_id=session)

@@ -54,9 +54,6 @@ class Jazzmine(Store):
             for message in stored
         ]
 
-    async def page(self, user: str, count: int) -> int:
-        return len(await self._store.get_conversations_by_user_id(user, limit=count))
-
     async def erase(self, user: str, sessions: list[str]) -> None:
         await self._store.erase_user(user)
 

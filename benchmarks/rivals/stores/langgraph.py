@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from benchmarks.rivals.store import Said, Store, said
+from benchmarks.rivals.store import Said, Store
 
 
 class Graph(Store):
@@ -57,24 +57,6 @@ class Graph(Store):
 
     async def newest(self, session: str, user: str, count: int) -> list[Said]:
         return list(map(from_langchain, self._messages(session)[-count:]))
-
-    async def for_model(self, session: str, user: str) -> list[Said]:
-        """Resume what was interrupted, as LangGraph's documentation says; then what there is."""
-        # A step that had ended without its checkpoint is a task, and not what comes next.
-        if self._graph.get_state(_config(session)).tasks:
-            self._run(None, session, user, [], lambda: 0.0)
-            messages = self._messages(session)
-            answered = {message.tool_call_id for message in messages if message.type == "tool"}
-            calls = [
-                call["id"]
-                for message in messages
-                for call in getattr(message, "tool_calls", ())
-                if call["id"] not in answered
-            ]
-            script = [to_langchain(said(f"result of {id}", "tool", call=id)) for id in calls]
-            script.append(to_langchain(said("resumed", "assistant")))
-            self._run({"messages": []}, session, user, script, lambda: 0.0)
-        return list(map(from_langchain, self._messages(session)))
 
     async def erase(self, user: str, sessions: list[str]) -> None:
         for session in sessions:

@@ -29,12 +29,6 @@ class Sessions(Store):
         limit = None if count == EVERYTHING else count
         return list(map(_said, await self._session(session).get_items(limit)))
 
-    async def for_model(self, session: str, user: str) -> list[Said]:
-        from agents.run_internal.session_persistence import prepare_input_with_session
-
-        prepared, _ = await prepare_input_with_session([], self._session(session), None)
-        return list(map(_said, prepared))
-
     async def erase(self, user: str, sessions: list[str]) -> None:
         for session in sessions:
             await self._session(session).clear_session()

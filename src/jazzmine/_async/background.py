@@ -13,9 +13,6 @@ from jazzmine._compat.concurrency import (
 from jazzmine._compat.concurrency import (
     AsyncWork as Work,
 )
-from jazzmine._compat.concurrency import (
-    async_run_detached as run_detached,
-)
 from jazzmine.deadline import Deadline
 
 __all__ = ["BackgroundTasks", "Periodic"]
@@ -26,14 +23,6 @@ class BackgroundTasks:
 
     def __init__(self) -> None:
         self._tasks: list[Task] = []
-
-    async def run(self, work: Work[None], *, wait: bool) -> None:
-        """Do work; it raises nothing.
-
-        Args:
-            wait: whether to return only when it is done; False in a cancelled call.
-        """
-        await run_detached(self.start, work, wait=wait)
 
     def start(self, work: Work[None]) -> Task:
         """Start work in the background; it raises nothing."""
@@ -55,12 +44,10 @@ class BackgroundTasks:
 
 
 class Periodic:
-    """A context manager that repeats work while its block runs.
+    """A context manager that repeats work every so many seconds while its block runs.
 
-    Args:
-        every: the time, in s, before the first run and between two runs.
-        work: returns whether to go on; it raises nothing. A long run that cannot be cancelled does
-            not delay the end of the block: it must do no harm after it.
+    The work returns whether to go on, and raises nothing. A long run that cannot be cancelled does
+    not delay the end of the block: it must do no harm after it.
     """
 
     def __init__(self, every: float, work: Work[bool]) -> None:
@@ -69,7 +56,7 @@ class Periodic:
         self._over = Event()
 
     async def __aenter__(self) -> None:
-        self._task = Task(self._repeat, delay=self._every)
+        self._task = Task(self._repeat)
 
     async def __aexit__(self, *error: object) -> None:
         self._over.set()
@@ -77,5 +64,5 @@ class Periodic:
         await self._task.wait(0.1)
 
     async def _repeat(self) -> None:
-        while await self._work() and not await self._over.wait(self._every):
+        while not await self._over.wait(self._every) and await self._work():
             pass

@@ -1,4 +1,4 @@
-"""Makes the store of a configuration, which is not open yet, and one user's view of a store.
+"""Makes the store of a configuration, which is not open yet.
 
 The module of a store and its driver are imported only here: an ImportError names the extra.
 """
@@ -26,9 +26,6 @@ __all__ = [
     "new_long_term_memory",
     "new_message_store",
     "new_working_memory",
-    "view_of_long_term_memory",
-    "view_of_message_store",
-    "view_of_working_memory",
 ]
 
 # The module of a store, and the name of its class or function.
@@ -55,12 +52,12 @@ _LONG_TERM_MEMORIES: dict[type[BackendConfig], tuple[str, str]] = {
 
 def new_message_store(config: BackendConfig) -> Any:
     """Return the message store of a configuration."""
-    return _class(_MESSAGES, config)(config)
+    return _made(_MESSAGES, config)
 
 
 def new_working_memory(config: BackendConfig) -> Any:
     """Return the working memory of a configuration."""
-    return _class(_WORKING_MEMORIES, config)(config)
+    return _made(_WORKING_MEMORIES, config)
 
 
 def new_long_term_memory(config: BackendConfig, embed: Embed | None = None) -> Any:
@@ -70,27 +67,11 @@ def new_long_term_memory(config: BackendConfig, embed: Embed | None = None) -> A
         config: the configuration.
         embed: as `initialize` takes it.
     """
-    return _class(_LONG_TERM_MEMORIES, config)(config, embed)
+    return _made(_LONG_TERM_MEMORIES, config, embed)
 
 
-def view_of_message_store(store: Any, user_id: str) -> Any:
-    """Return one user's view of a message store."""
-    return _named(".message_store.scoped", "ScopedMessageStore")(store, user_id)
-
-
-def view_of_working_memory(store: Any, user_id: str) -> Any:
-    """Return one user's view of a working memory."""
-    return _named(".working_memory.scoped", "ScopedWorkingMemoryStore")(store, user_id)
-
-
-def view_of_long_term_memory(store: Any, user_id: str) -> Any:
-    """Return one user's view of a long-term memory."""
-    return _named(".long_term_memory.scoped", "ScopedLongTermMemoryStore")(store, user_id)
-
-
-def _class(places: dict[type[BackendConfig], tuple[str, str]], config: BackendConfig) -> Any:
-    return _named(*places[type(config)])
-
-
-def _named(module: str, name: str) -> Any:
-    return getattr(import_module(module, __package__), name)
+def _made(
+    places: dict[type[BackendConfig], tuple[str, str]], config: BackendConfig, *arguments: object
+) -> Any:
+    module, name = places[type(config)]
+    return getattr(import_module(module, __package__), name)(config, *arguments)

@@ -11,21 +11,21 @@ from jazzmine._async.message_store.rekeying import iter_record_keys
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.working_memory.rekeying import iter_state_keys
 from jazzmine._async.working_memory.store import WorkingMemoryStore
-from jazzmine.encryption.codecs import NO_SEARCH
-from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.keyring import Keyring
+from jazzmine.encryption.records import NO_SEARCH
+from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.base import Record, RecordKind, Snapshot
+from jazzmine.records.hook_arguments import Turn
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange, ItemDecoder, ItemQuery, StoredItem, cursor_of
 from jazzmine.records.log import ANY
-from jazzmine.search.index import SearchState
+from jazzmine.search.query import SearchState
 
 __all__ = [
     "AnyStore",
     "count_unindexed",
     "fill_search",
-    "is_rewritten",
     "iter_items",
     "iter_keys",
     "iter_records",
@@ -71,18 +71,9 @@ async def iter_records(
 
 
 async def store_records(store: MessageStore, kind: RecordKind, records: Sequence[Record]) -> None:
-    """Store valid records, in place of the records with the same ids; each id is given once.
-
-    The call is safe to repeat, and not all or nothing on every back end.
-    """
-    rows: dict[str, Sequence[Any]] = dict.fromkeys(("conversations", "messages", "traces"), ())
-    rows[kind] = [store._encoded(Snapshot(record)) for record in records]
-    await store.backend.store_many(**rows)
-
-
-def is_rewritten(store: MessageStore) -> bool:
-    """Return whether each write rewrites the whole store."""
-    return store.backend.is_rewritten
+    """Store valid records, in place of the records with the same ids; each id is given once."""
+    given: dict[str, Any] = {kind: list(map(Snapshot, records))}
+    await store._put(Turn(**given))
 
 
 async def iter_items(
@@ -141,7 +132,7 @@ def iter_keys(store: AnyStore, *, rekeys: bool) -> AsyncIterator[KeysFound]:
         assert store.codec is not None
         return iter_item_keys(store.backend, store.codec, rekeys=rekeys)
     assert store.codec is not None
-    return iter_record_keys(store.backend, store.codec, rekeys=rekeys)
+    return iter_record_keys(store, store.codec, rekeys=rekeys)
 
 
 # The search index of messages

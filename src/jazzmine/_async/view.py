@@ -23,12 +23,7 @@ AnyStore = TypeVar("AnyStore", bound=Store[Any])
 
 
 class View(Store[Any], Generic[AnyStore]):
-    """One user's view of a store, which the view neither opens nor closes.
-
-    Args:
-        store: the store.
-        user_id: the user.
-    """
+    """One user's view of a store, which the view neither opens nor closes."""
 
     def __init__(self, store: AnyStore, user_id: str) -> None:
         self._store = store

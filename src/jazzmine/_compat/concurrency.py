@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
+from functools import lru_cache, partial
 from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
 
@@ -30,13 +29,11 @@ __all__ = [
     "SyncWork",
     "async_finish",
     "async_run_blocking",
-    "async_run_detached",
     "async_run_given",
     "async_run_in_task",
     "async_sleep",
     "sync_finish",
     "sync_run_blocking",
-    "sync_run_detached",
     "sync_run_given",
     "sync_run_in_task",
     "sync_sleep",
@@ -58,7 +55,7 @@ class AsyncAffinity:
         after_fork: not used in the async API: connections belong to the parent's event loop.
     """
 
-    def __init__(self, after_fork: AsyncWork[None] | None = None) -> None:
+    def __init__(self, after_fork: AsyncWork[None]) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
 
@@ -126,57 +123,26 @@ class AsyncTask:
 
     Args:
         work: raises nothing.
-        delay: the time until it starts, in s.
     """
 
-    def __init__(self, work: AsyncWork[None], delay: float = 0.0) -> None:
-        self._work = work
-        self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        if delay:
-            self._timer = asyncio.get_running_loop().call_later(delay, self._start)
-        else:
-            self._start()
+    def __init__(self, work: AsyncWork[None]) -> None:
+        self._task = asyncio.ensure_future(work())
+        # asyncio must not report the task if the program ends before it.
+        self._task._log_destroy_pending = False  # type: ignore[attr-defined]
 
     @property
     def is_done(self) -> bool:
         """Whether the work is done."""
-        return self._task is not None and self._task.done()
+        return self._task.done()
 
     async def wait(self, timeout: float | None) -> None:
-        """Wait for the end of the work if it has started, `timeout` s at most."""
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=timeout)
+        """Wait for the end of the work, `timeout` s at most."""
+        await asyncio.wait([self._task], timeout=timeout)
 
     async def cancel(self) -> None:
         """Cancel the work, and wait for its end."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-
-    def _start(self) -> None:
-        self._task = asyncio.ensure_future(self._run())
-        # asyncio must not report the task if the program ends before it.
-        self._task._log_destroy_pending = False  # type: ignore[attr-defined]
-
-    async def _run(self) -> None:
-        await self._work()
-
-
-async def async_run_detached(
-    start: Callable[[AsyncWork[None]], AsyncTask], work: AsyncWork[None], *, wait: bool
-) -> None:
-    """Start work that goes on if this call is cancelled.
-
-    Args:
-        start: starts the work in a task.
-        wait: whether to return only when the work is done.
-    """
-    task = start(work)
-    if wait:
-        await task.wait(None)
+        self._task.cancel()
+        await asyncio.wait([self._task])
 
 
 # A call that waits for a silent server keeps its thread until its deadline, so the limit is high.
@@ -184,26 +150,19 @@ async def async_run_detached(
 _MAX_THREADS = 1000
 
 
-class _Threads:
-    """Threads for blocking calls; tools of the program may block the event loop's own threads."""
+@lru_cache(maxsize=1)
+def _threads(process: int) -> ThreadPoolExecutor:
+    """Return the threads of a process for blocking calls; a forked process has others.
 
-    def __init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:
-        """Begin without a thread; a forked process does so again."""
-        self.executor = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="jazzmine-blocking")
-
-
-_THREADS = _Threads()
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_THREADS.start)
+    Tools of the program may block the event loop's own threads.
+    """
+    return ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="jazzmine-blocking")
 
 
 async def async_run_blocking(function: Callable[..., T], *args: Any) -> T:
     """Run a blocking function in a thread; it is not interrupted by a cancellation."""
     call = partial(copy_context().run, function, *args)
-    return await asyncio.get_running_loop().run_in_executor(_THREADS.executor, call)
+    return await asyncio.get_running_loop().run_in_executor(_threads(PROCESS.id), call)
 
 
 async def async_run_given(function: Callable[..., Any], *args: Any) -> Any:
@@ -261,7 +220,7 @@ class SyncAffinity:
             the connections and files that belong to the parent.
     """
 
-    def __init__(self, after_fork: SyncWork[None] | None = None) -> None:
+    def __init__(self, after_fork: SyncWork[None]) -> None:
         self._after_fork = after_fork
         self._pid = PROCESS.id
         self._resetting = threading.Lock()
@@ -272,8 +231,7 @@ class SyncAffinity:
             return
         with self._resetting:
             if PROCESS.id != self._pid:
-                if self._after_fork is not None:
-                    self._after_fork()
+                self._after_fork()
                 self._pid = PROCESS.id
 
 
@@ -314,21 +272,12 @@ class SyncTask(threading.Thread):
 
     Args:
         work: raises nothing.
-        delay: the time until it starts, in s.
     """
 
-    def __init__(self, work: SyncWork[None], delay: float = 0.0) -> None:
-        super().__init__(name="jazzmine-background", daemon=True)
-        self._work = work
-        self._delay = delay
-        self._cancelled = SyncEvent()
+    def __init__(self, work: SyncWork[None]) -> None:
+        super().__init__(name="jazzmine-background", target=work, daemon=True)
         with suppress(RuntimeError):  # the program ends
             self.start()
-
-    def run(self) -> None:
-        """Do the work, unless it is cancelled before it starts."""
-        if not (self._delay and self._cancelled.wait(self._delay)):
-            self._work()
 
     @property
     def is_done(self) -> bool:
@@ -341,24 +290,7 @@ class SyncTask(threading.Thread):
             self.join(timeout)
 
     def cancel(self) -> None:
-        """Do not start the work; running work goes on."""
-        self._cancelled.set()
-
-
-def sync_run_detached(
-    start: Callable[[SyncWork[None]], SyncTask], work: SyncWork[None], *, wait: bool
-) -> None:
-    """Do work; a thread is not cancelled, and the program may end after it.
-
-    Args:
-        start: does the work again, in a thread, if a signal handler's exception interrupts it.
-        wait: not used in the sync API: this returns when the work is done.
-    """
-    try:
-        work()
-    except BaseException:
-        start(work)
-        raise
+        """Let the work go on: a thread is not cancelled."""
 
 
 def sync_run_blocking(function: Callable[..., T], *args: Any) -> T:

@@ -18,19 +18,12 @@ class KeyedLocks(Generic[T]):
 
     Each call names itself as the owner, so that it can release a lock that it may have acquired
     before an interruption.
-
-    Args:
-        places: the number of owners that may have the lock of a key at a time.
     """
 
-    def __init__(self, places: int = 1) -> None:
+    def __init__(self) -> None:
         self._mutex = threading.RLock()  # the garbage collector may end a call, which releases
-        self._places = places
-        # The first owners of a queue have the lock; one that had to wait for it has an event.
+        # The first owner of a queue has the lock; one that had to wait for it has an event.
         self._queues: dict[str, dict[T, Event | None]] = {}
-
-    def __len__(self) -> int:
-        return len(self._queues)
 
     def try_acquire(self, key: str, owner: T) -> bool:
         """Acquire the lock of a key if it is free."""
@@ -47,7 +40,7 @@ class KeyedLocks(Generic[T]):
             turn = Event()
             queue = self._queues.setdefault(key, {})
             queue[owner] = turn
-            if owner in islice(queue, self._places):
+            if next(iter(queue)) == owner:
                 return True
         return turn.wait(timeout)
 
@@ -56,17 +49,10 @@ class KeyedLocks(Generic[T]):
         with self._mutex:
             queue = self._queues.get(key, {})
             queue.pop(owner, None)
-            if len(queue) >= self._places:
-                turn = next(islice(queue.values(), self._places - 1, None))
-                if turn is not None:
-                    turn.set()
-            elif not queue:
+            if not queue:
                 self._queues.pop(key, None)
-
-    def owners(self, key: str) -> list[T]:
-        """Return the owners that have the lock of a key, or wait for it."""
-        with self._mutex:
-            return list(self._queues.get(key, ()))
+            elif (turn := next(iter(queue.values()))) is not None:
+                turn.set()
 
     def holder(self, key: str) -> T | None:
         """Return the owner that has the lock of a key, if any."""

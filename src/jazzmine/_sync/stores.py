@@ -36,12 +36,6 @@ class Stores(NamedTuple):
     working_memory: WorkingMemoryStore
     long_term_memory: LongTermMemoryStore
 
-    def become(self, others: Stores) -> None:
-        """Replace the parts of these stores by the parts of new ones, in a forked process."""
-        self.messages._become(others.messages)
-        self.working_memory._become(others.working_memory)
-        self.long_term_memory._become(others.long_term_memory)
-
 
 @contextmanager
 def open_stores(
@@ -68,7 +62,10 @@ def open_stores(
     made = _new_stores(checked, embed)
 
     def after_fork() -> None:
-        made.become(_new_stores(checked, embed))
+        others = _new_stores(checked, embed)
+        made.messages._become(others.messages)
+        made.working_memory._become(others.working_memory)
+        made.long_term_memory._become(others.long_term_memory)
         for store in made:
             store.backend.open()
 

@@ -11,10 +11,8 @@ from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
-from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.errors import ConflictError
 
@@ -24,7 +22,6 @@ __all__ = [
     "called_directly",
     "completed",
     "finished",
-    "items_as_async",
     "require_session_id",
     "require_several",
     "retry_conflicts",
@@ -58,27 +55,25 @@ def require_several(items: object, name: str) -> None:
         raise TypeError(f"{name} must be a list, not {type(items).__name__}")
 
 
-def as_async(store: AsyncMessageStore | MessageStore) -> AsyncMessageStore:
-    """Return a message store with the async API: the store, or a sync one called in threads.
+def as_async(
+    store: Any,
+    kinds: tuple[type[Any], type[Any]] = (AsyncMessageStore, MessageStore),
+    name: str = "store",
+) -> Any:
+    """Return a store with the async API: the store, or a sync one called in threads.
+
+    Args:
+        store: an open store.
+        kinds: the async and the sync class of such stores.
+        name: the name of the argument.
 
     Raises:
-        TypeError: it is no message store.
+        TypeError: it is no such store.
     """
-    return cast(AsyncMessageStore, _as_async("store", store, AsyncMessageStore, MessageStore))
-
-
-def items_as_async(items: AsyncItems | LongTermMemoryStore) -> AsyncItems:
-    """Do the same as `as_async` with a long-term memory."""
-    return cast(AsyncItems, _as_async("items", items, AsyncItems, LongTermMemoryStore))
-
-
-def _as_async(name: str, store: object, of_loops: type[object], of_threads: type[object]) -> object:
-    if isinstance(store, of_loops):
-        return store
-    if isinstance(store, of_threads):
-        return _InThreads(store)
-    kind = type(store).__name__
-    raise TypeError(f"{name} must be a {of_loops.__name__} that is open, not {kind}")
+    if not isinstance(store, kinds):
+        kind = type(store).__name__
+        raise TypeError(f"{name} must be a {kinds[0].__name__} that is open, not {kind}")
+    return store if isinstance(store, kinds[0]) else _InThreads(store)
 
 
 def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStore:

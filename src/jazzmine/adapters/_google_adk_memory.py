@@ -43,7 +43,8 @@ class JazzmineMemoryService(BaseMemoryService):
     """
 
     def __init__(self, store: AsyncMessageStore | MessageStore, *, limit: int = 20) -> None:
-        self._store, self._limit = as_async(store), limit
+        self._store: AsyncMessageStore = as_async(store)
+        self._limit = limit
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str

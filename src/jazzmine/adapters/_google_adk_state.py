@@ -10,7 +10,6 @@ from google.adk.sessions.state import State
 
 from jazzmine.adapters._calls import retry_conflicts
 from jazzmine.adapters._encoding import decoded, encoded
-from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem
 from jazzmine.records.messages import Conversation
 
@@ -55,11 +54,10 @@ class SharedState:
 
     async def change(
         self, app_name: str, user_id: str, changes: Mapping[str, Any], cause: Cause
-    ) -> list[MemoryItem]:
+    ) -> None:
         """Store changes of state that are pending until their cause is stored.
 
-        Returns:
-            The changed items; none if the cause is stored already, because the call is repeated.
+        If it is stored already, because the call is repeated, nothing is changed.
         """
         split = [
             {
@@ -70,35 +68,25 @@ class SharedState:
             for prefix in _PREFIXES
         ]
 
-        async def attempt() -> list[MemoryItem]:
+        async def attempt() -> None:
             items = await self._items_of(app_name, [user_id])
             stored = await self._stored_causes([*_causes(items), cause])
-            if cause in stored:
-                return []
-            puts = [
-                _put(item, stored, {"cause": cause, "at": _now(), "delta": encoded(delta)})
-                for item, delta in zip(items, split, strict=True)
-                if delta
-            ]
-            changed: list[MemoryItem] = await self._items.apply(puts)
-            return changed
+            if cause not in stored:
+                await self._items.apply(
+                    _put(item, stored, {"cause": cause, "at": _now(), "delta": encoded(delta)})
+                    for item, delta in zip(items, split, strict=True)
+                    if delta
+                )
 
-        return await retry_conflicts(attempt)
+        await retry_conflicts(attempt)
 
-    async def settle(self, items: Sequence[MemoryItem], cause: Cause) -> None:
+    async def settle(self, app_name: str, user_id: str, cause: Cause) -> None:
         """Make the changes whose cause is stored now a part of the state."""
-        keys = [(item.namespace, item.key) for item in items]
-        current: Sequence[MemoryItem | None] = items
 
         async def attempt() -> None:
-            nonlocal current
-            pending = [item for item in current if item and cause in _causes([item])]
-            try:
-                if pending:
-                    await self._items.apply([_put(item, {cause}) for item in pending])
-            except ConflictError:
-                current = await self._items.get_many(keys)
-                raise
+            items = await self._items_of(app_name, [user_id])
+            pending = [item for item in items if cause in _causes([item])]
+            await self._items.apply(_put(item, {cause}) for item in pending)
 
         await retry_conflicts(attempt)
 

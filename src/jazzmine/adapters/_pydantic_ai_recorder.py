@@ -12,7 +12,7 @@ from pydantic_ai.messages import RetryPromptPart, ToolCallPart, ToolReturnPart
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder, parsed_json, remember
+from jazzmine.adapters._recorder import RunRecorder, parsed_json, remember, unrecorded
 from jazzmine.records.messages import Message
 
 __all__ = ["JazzmineRecorder", "Runs"]
@@ -31,9 +31,13 @@ class Runs:
         remember(self._runs, run_id, run)
         return run
 
-    async def fail(self, run_id: str, error: BaseException) -> None:
+    def run_of(self, context: Any) -> RunRecorder:
+        """Return the recorder of the run of a context."""
+        return self._runs.get(str(context.run_id)) or unrecorded()
+
+    async def fail(self, run: RunRecorder, error: BaseException) -> None:
         """Store the trace of a run that failed, as its conversation's user's, if that is known."""
-        run = self._runs.pop(run_id)
+        self.end(run)
         conversation = await self._store.get_conversation_by_id(run.conversation_id)
         if conversation is not None:
             run.user_id = conversation.user_id
@@ -71,21 +75,18 @@ class JazzmineRecorder(AbstractCapability[Any]):
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._running: dict[str, RunRecorder] = {}
 
     async def wrap_run(self, ctx: Any, *, handler: Callable[[], Awaitable[Any]]) -> Any:
         """Record a run."""
         run_id = str(ctx.run_id)
-        run = self._running[run_id] = self._runs.begin(run_id, str(ctx.conversation_id))
+        run = self._runs.begin(run_id, str(ctx.conversation_id))
         before = ctx.usage.input_tokens, ctx.usage.output_tokens
         try:
             result = await handler()
         except BaseException as error:
             _note_total(run, ctx.usage, before)
-            await finished(self._runs.fail(run_id, error))
+            await finished(self._runs.fail(run, error))
             raise
-        finally:
-            del self._running[run_id]
         _note_total(run, ctx.usage, before)
         run.settle()
         return result
@@ -94,9 +95,7 @@ class JazzmineRecorder(AbstractCapability[Any]):
         self, ctx: Any, *, request_context: Any, handler: Callable[[Any], Awaitable[Any]]
     ) -> Any:
         """Record a call of a model."""
-        run, key, model = self._running.get(str(ctx.run_id)), object(), request_context.model
-        if run is None:
-            return await handler(request_context)
+        run, key, model = self._runs.run_of(ctx), object(), request_context.model
         _note_answers(run, request_context.messages)
         run.begin_model_call(key, model.model_name, model.system)
         try:
@@ -128,9 +127,7 @@ class JazzmineRecorder(AbstractCapability[Any]):
         handler: Callable[[Any], Awaitable[Any]],
     ) -> Any:
         """Record a call of a tool; one that is deferred is not called yet."""
-        run, key = self._running.get(str(ctx.run_id)), object()
-        if run is None:
-            return await handler(args)
+        run, key = self._runs.run_of(ctx), object()
         run.begin_tool_call(key, call.tool_name, args, call.tool_call_id)
         try:
             result = await handler(args)

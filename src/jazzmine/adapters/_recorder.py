@@ -6,6 +6,7 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import Any, TypeVar, cast
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
@@ -32,6 +33,9 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _TITLE_LENGTH = 60
+
+# Some frameworks call recorders, and savers, in several threads.
+_REMEMBERING = Lock()
 
 # Traces are listed by when their runs began: of so many runs at once the highest number is found.
 _RUNS_AT_ONCE = 8
@@ -324,10 +328,12 @@ def unrecorded() -> RunRecorder:
 
 
 def remember(kept: dict[K, V], key: K, value: V, most: int = 1_000) -> None:
-    """Keep a value, and forget the oldest ones beyond so many: not every run ends."""
-    kept[key] = value
-    while len(kept) > most:
-        kept.pop(next(iter(kept)), None)
+    """Keep a value, and forget those that were kept longest ago beyond so many."""
+    with _REMEMBERING:
+        kept.pop(key, None)
+        kept[key] = value
+        while len(kept) > most:
+            del kept[next(iter(kept))]
 
 
 def redacted(trace: TurnTrace) -> TurnTrace:

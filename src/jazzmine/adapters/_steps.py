@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
@@ -13,9 +12,6 @@ from jazzmine.adapters._calls import Direct, completed, finished
 __all__ = ["Steps"]
 
 T = TypeVar("T")
-
-# How long a plain call waits before it looks whether the event loop still runs, in s.
-_LOOP_SECONDS = 1.0
 
 
 class Steps:
@@ -58,22 +54,14 @@ class Steps:
             own = asyncio.get_running_loop() is self._loop
         except RuntimeError:
             own = False
-        if own:
+        if own or not self._loop.is_running():
             step.close()
             raise RuntimeError(
-                "a plain call would block the event loop of its async store: use the coroutine of "
-                "the same name with an a in front, or a store of jazzmine.sync"
+                f"the event loop of the async store {'would be blocked' if own else 'does not run'}"
+                ": await the coroutine of the same name with an a in front, or use a store of"
+                " jazzmine.sync"
             )
-        future = asyncio.run_coroutine_threadsafe(step, self._loop)
-        while self._loop.is_running():
-            with suppress(TimeoutError):
-                return future.result(_LOOP_SECONDS)
-        future.cancel()
-        step.close()
-        raise RuntimeError(
-            "the event loop of the async store does not run: await the coroutine of the same name "
-            "with an a in front, or use a store of jazzmine.sync"
-        )
+        return asyncio.run_coroutine_threadsafe(step, self._loop).result()
 
     async def awaited(self, step: Coroutine[Any, Any, T]) -> T:
         """Run a step for a coroutine; once begun in a thread, it ends before a cancellation."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["is_between", "supported"]
+__all__ = ["supported"]
 
 
 @contextmanager
@@ -22,24 +22,12 @@ def supported(package: str, oldest: str, too_new: str) -> Iterator[None]:
         found = version(package)
     except PackageNotFoundError:
         raise ImportError(f"This adapter needs {package}: {wanted}") from None
-    if not is_between(found, oldest, too_new):
+    if not _release(oldest) <= _release(found) < _release(too_new):
         raise ImportError(f"This adapter does not work with {package} {found}: {wanted}")
     yield
 
 
-def is_between(number: str, oldest: str, too_new: str) -> bool:
-    """Return whether a version is `oldest` or later, and before `too_new` and its prereleases."""
-    release, is_prerelease = _parsed(number)
-    floor, _ = _parsed(oldest)
-    if release == floor and is_prerelease:
-        return False
-    return floor <= release < _parsed(too_new)[0]
-
-
-def _parsed(number: str) -> tuple[list[int], bool]:
-    """Return the three numbers of a version's release, and whether it comes before the release."""
-    found = re.match(r"(\d+(?:\.\d+)*)(.*)", number)
-    release, rest = found.groups() if found else ("0", "")
-    numbers = [int(part) for part in release.split(".")]
-    is_prerelease = re.match(r"[-_.]?(a|b|c|rc|alpha|beta|pre|preview|dev)", rest.lower())
-    return [*numbers, 0, 0][:3], is_prerelease is not None
+def _release(number: str) -> list[int]:
+    """Return the three numbers of a version's release, or of the release that it comes before."""
+    numbers = re.findall(r"\d+", number)
+    return [*map(int, numbers), 0, 0][:3]

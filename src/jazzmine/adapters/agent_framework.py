@@ -12,7 +12,6 @@ from jazzmine._async.message_store.store import MessageStore as AsyncMessageStor
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import finished, require_session_id, retry_conflicts
 from jazzmine.adapters._conversations import Conversations
-from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import (
     Described,
     described,
@@ -31,6 +30,7 @@ with supported("agent-framework-core", "1.21.0", "2.0"):
         DEFAULT_TOOL_APPROVAL_SOURCE_ID,
         Content,
         HistoryProvider,
+        InMemoryHistoryProvider,
         Message,
     )
 
@@ -96,7 +96,7 @@ class JazzmineHistoryProvider(HistoryProvider):
     async def before_run(
         self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
     ) -> None:
-        """Give a run the history, without the calls of tools that nothing answers.
+        """Give a run the history, without calls of tools that nothing answers, and the reverse.
 
         A process that is killed in a tool leaves such a call, and a model refuses it. It stays
         stored. A call that waits for a person's approval is left to the framework.
@@ -114,23 +114,16 @@ class JazzmineHistoryProvider(HistoryProvider):
     ) -> list[Message]:
         """Return the messages of a session, oldest first; flagged ones are left out.
 
-        A model refuses the call of a tool without its result, and a result without its call. So
-        each is left out with the other.
-
         Raises:
             ValueError: the session's id is missing.
         """
         stored = await self._store.get_messages_by_conversation_id(self._conversation(session_id))
-        hidden = {call for message in stored if message.is_flagged for call in _call_ids(message)}
-        visible = (_message(message, hidden) for message in stored if not message.is_flagged)
-        found = [message for message in visible if message is not None]
-        if self.skip_excluded:
-            return [
-                message
-                for message in found
-                if not message.additional_properties.get("_excluded", False)
-            ]
-        return found
+        found = [_message(message) for message in stored if not message.is_flagged]
+        return [
+            message
+            for message in found
+            if not (self.skip_excluded and message.additional_properties.get("_excluded", False))
+        ]
 
     async def save_messages(
         self,
@@ -143,17 +136,15 @@ class JazzmineHistoryProvider(HistoryProvider):
         """Append the messages that are new, all of them or none.
 
         If the messages begin with what the session ends with, as when a client sends the whole
-        transcript again, that is left out. A user's message without a `message_id` that repeats
-        the newest one is new.
+        transcript again, that is left out, as the framework's own providers do it.
 
         Raises:
             ValueError: the session's id is missing.
             TypeError: a message cannot be stored; none is.
         """
         conversation_id = self._conversation(session_id)
-        items = [message.to_dict() for message in messages]
-        if items:
-            await finished(retry_conflicts(partial(self._append, conversation_id, items)))
+        if messages:
+            await finished(retry_conflicts(partial(self._append, conversation_id, messages)))
 
     def recorder(self) -> list[Any]:
         """Return middleware for an agent, which stores the traces of its runs with this history.
@@ -164,18 +155,20 @@ class JazzmineHistoryProvider(HistoryProvider):
         """
         return recorder(lambda name: self._conversations.recorder(self._conversation(name)))
 
-    async def _append(self, conversation_id: str, items: list[dict[str, Any]]) -> None:
+    async def _append(self, conversation_id: str, messages: Sequence[Message]) -> None:
         stored = await self._store.get_messages_by_conversation_id(
-            conversation_id, order="newest", limit=len(items) + 1
+            conversation_id, order="newest", limit=len(messages) + 1
         )
-        known = [item_of(message, _KEY, None) for message in reversed(stored)]
-        new = _unsaved([item for item in known if item is not None], items)
+        known = [_message(message) for message in reversed(stored) if _KEY in message.metadata]
+        state = {"messages": known}
+        await InMemoryHistoryProvider().save_messages(None, messages, state=state)
+        items = [message.to_dict() for message in state["messages"][len(known) :]]
         ids = {"conversation_id": conversation_id, "user_id": self._conversations.user_id}
-        messages = [item_message(_KEY, item, described(_described, item), **ids) for item in new]
+        new = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
         run = recorded_run(conversation_id)
-        runs = [] if run is None else [(run, messages)]
+        runs = [] if run is None else [(run, new)]
         last = stored[0].id if stored else None
-        await self._conversations.append(conversation_id, messages, last, runs)
+        await self._conversations.append(conversation_id, new, last, runs)
 
     def _conversation(self, session_id: str | None) -> str:
         name = quote(require_session_id(session_id), safe="")
@@ -232,56 +225,9 @@ def _ids(content: Content) -> set[str]:
     return set() if asked is None else {str(asked.call_id)}
 
 
-def _unsaved(known: list[dict[str, Any]], given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the messages given that come after the known ones, which they may begin with."""
-    old, new = list(map(_identity, known)), list(map(_identity, given))
-    # The whole history may also come after other messages, such as those of a system.
-    begins = range(len(new) - len(old) + 1) if old else range(0)
-    begin = next((index for index in begins if new[index : index + len(old)] == old), None)
-    if begin is not None and (begin or len(old) > 1 or not _may_recur(known[-1])):
-        return given[begin + len(old) :]
-    for size in range(min(len(old), len(new)), 0, -1):
-        if old[-size:] == new[:size] and (size > 1 or not _may_recur(known[-1])):
-            return given[size:]
-    return given
-
-
-def _identity(item: dict[str, Any]) -> tuple[str, str]:
-    message_id = item.get("message_id")
-    if message_id is not None:
-        return "id", str(message_id)
-    # As JSON, in which 1 and true differ, and NaN is equal to itself.
-    return str(item.get("role")), encoded(item.get("contents"), sort_keys=True)
-
-
-def _may_recur(item: dict[str, Any]) -> bool:
-    return item.get("role") == "user" and item.get("message_id") is None
-
-
-def _call_ids(stored: records.Message) -> set[str]:
-    """Return the ids of the calls that a message asks for, or has the results of."""
-    contents = (item_of(stored, _KEY, None) or {}).get("contents") or []
-    return {
-        content["call_id"]
-        for content in contents
-        if _is_of_call(content) and content.get("call_id")
-    }
-
-
-def _is_of_call(content: dict[str, Any]) -> bool:
-    return content.get("type") in ("function_call", "function_result")
-
-
-def _message(stored: records.Message, hidden: set[str]) -> Message | None:
+def _message(stored: records.Message) -> Message:
     """Return the message of a framework; one of no session becomes a message of its text."""
     item = item_of(stored, _KEY, None)
-    if item is not None and hidden & _call_ids(stored):
-        left = [
-            content
-            for content in item["contents"]
-            if not (_is_of_call(content) and content.get("call_id") in hidden)
-        ]
-        return Message.from_dict({**item, "contents": left}) if left else None
     if item is not None:
         return Message.from_dict(item)
     role = stored.role

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
@@ -41,7 +40,6 @@ __all__ = ["JazzmineSessionStore"]
 
 _KEY = "claude_agent_sdk"
 _IDS = UUID("2f4a1c0e-6f0b-4d0e-9f43-6a53f1c3a1d7")
-_READS_AT_ONCE = 16
 
 # The entries without a message that a person wants to read; others are flagged, because most
 # entries of a transcript are the program's own notes.
@@ -115,17 +113,9 @@ class JazzmineSessionStore:
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """Return the summaries of a project's sessions, each as of its newest entry."""
-        limit = asyncio.Semaphore(_READS_AT_ONCE)
-
-        async def summary(conversation_id: str, session_id: str) -> SessionSummaryEntry | None:
-            async with limit:
-                newest = await self._newest(conversation_id)
-            return None if newest is None else _summary(newest, session_id)
-
         sessions = await self._below(project_key)
-        found = await asyncio.gather(
-            *(summary(conversation.id, name) for conversation, name in sessions)
-        )
+        newest = [(await self._newest(conversation.id), name) for conversation, name in sessions]
+        found = (_summary(message, name) for message, name in newest if message is not None)
         return [entry for entry in found if entry is not None]
 
     async def delete(self, key: SessionKey) -> None:
@@ -139,29 +129,25 @@ class JazzmineSessionStore:
 
     async def _append(self, key: SessionKey, conversation_id: str, unsaved: list[_Unsaved]) -> None:
         has_summary = key.get("subpath") is None
-        newest = await self._newest(conversation_id) if has_summary else None
         recorded = self._transcripts.runs_of(conversation_id, unsaved) if self._transcripts else []
 
         async def attempt() -> None:
-            nonlocal newest, unsaved
+            nonlocal unsaved
             messages = [message for message, _ in unsaved]
             expected: Any = ANY
+            if messages and has_summary:
+                newest = await self._newest(conversation_id)
+                summary = await self._summary_after(key, conversation_id, newest, unsaved)
+                messages[-1] = _with_summary(*unsaved[-1], summary)
+                expected = None if newest is None else newest.id
+            ids = {message.id for message in messages}
+            runs = [
+                (run, [message for message in of if message.id in ids])
+                for run, of in recorded
+                if run.has_calls
+            ]
             try:
-                if messages and has_summary:
-                    summary = await self._summary_after(key, conversation_id, newest, unsaved)
-                    messages[-1] = _with_summary(*unsaved[-1], summary)
-                    expected = None if newest is None else newest.id
-                ids = {message.id for message in messages}
-                runs = [
-                    (run, [message for message in of if message.id in ids])
-                    for run, of in recorded
-                    if run.has_calls
-                ]
                 await self._conversations.append(conversation_id, messages, expected, runs)
-            except ConflictError as error:
-                last = error.newest_id
-                newest = None if last is None else await self._store.get_message_by_id(last)
-                raise
             except IntegrityError as error:
                 # Some of the messages are stored already.
                 found = await self._store.get_messages_by_ids(

@@ -12,13 +12,12 @@ from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncI
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import as_async, finished, items_as_async, retry_conflicts
+from jazzmine.adapters._calls import as_async, finished, retry_conflicts
 from jazzmine.adapters._conversations import append_with_traces, newest_shown
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import text_of
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
-from jazzmine.records.items import MemoryItem
 from jazzmine.records.log import ANY
 from jazzmine.records.messages import Conversation, Message
 
@@ -83,8 +82,9 @@ class JazzmineSessionService(BaseSessionService):
         store: AsyncMessageStore | MessageStore,
         items: AsyncItems | LongTermMemoryStore,
     ) -> None:
-        self._store = as_async(store)
-        self._shared = SharedState(self._store, items_as_async(items))
+        self._store: AsyncMessageStore = as_async(store)
+        item_stores = (AsyncItems, LongTermMemoryStore)
+        self._shared = SharedState(self._store, as_async(items, item_stores, "items"))
         self._plugin = JazzmineTracePlugin(self._store, conversation_id_of)
 
     def recorder(self) -> JazzmineTracePlugin:
@@ -131,16 +131,16 @@ class JazzmineSessionService(BaseSessionService):
     async def _create(self, conversation: Conversation, changes: dict[str, Any]) -> bool:
         """Store the conversation of a session with its changes, unless there is such a session."""
         cause = session_cause(conversation)
-        items: list[MemoryItem] = []
+        place = (conversation.agent_id, conversation.user_id)
         if changes:
             if await self._store.get_conversation_by_id(conversation.id) is not None:
                 return False
-            place = (conversation.agent_id, conversation.user_id)
-            items = await self._shared.change(*place, changes, cause)
+            await self._shared.change(*place, changes, cause)
         stored = await self._store.get_or_create_conversation(conversation)
         if stored.metadata.get(SESSION_KEY) != conversation.metadata[SESSION_KEY]:
             return False
-        await self._shared.settle(items, cause)
+        if changes:
+            await self._shared.settle(*place, cause)
         return True
 
     async def get_session(
@@ -190,41 +190,18 @@ class JazzmineSessionService(BaseSessionService):
         They have no events, and the state that they had some events ago; `get_session` returns the
         newest.
         """
-        sessions = await self.list_sessions_page(app_name=app_name, user_id=user_id, limit=None)
-        return ListSessionsResponse(sessions=sessions[::-1])
-
-    async def list_sessions_page(
-        self,
-        *,
-        app_name: str,
-        user_id: str | None = None,
-        limit: int | None = 100,
-        after: Session | None = None,
-    ) -> list[Session]:
-        """Return a page of what `list_sessions` returns, those first that were changed last.
-
-        Args:
-            app_name: the app.
-            user_id: the user; None is all.
-            limit: how many at most; None is no limit.
-            after: the last session of the page before.
-
-        Raises:
-            NotFoundError: the session `after` was deleted.
-        """
-        page: dict[str, Any] = {"where": {_APP: app_name}, "limit": limit}
-        if after is not None:
-            page["after"] = conversation_id_of(after.app_name, after.user_id, after.id)
+        where = {_APP: app_name}
         if user_id is None:
-            found = await self._store.get_conversations_by_agent_id(app_name, **page)
+            found = await self._store.get_conversations_by_agent_id(app_name, where=where)
         else:
-            found = await self._store.get_conversations_by_user_id(user_id, **page)
+            found = await self._store.get_conversations_by_user_id(user_id, where=where)
         users = [place_of(conversation)[1] for conversation in found]
         shared = await self._shared.read_all(app_name, sorted(set(users)))
-        return [
+        sessions = [
             _session(conversation, _kept_state(conversation)[0], shared[user], None)
             for conversation, user in zip(found, users, strict=True)
         ]
+        return ListSessionsResponse(sessions=sessions[::-1])
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Delete a session with its events; the state of the user and of the app stays."""
@@ -265,10 +242,11 @@ class JazzmineSessionService(BaseSessionService):
         message = event_message(event, conversation_id, session.user_id)
         changes = split_state(event_delta(message))[1]
         cause = ("message", message.id)
-        items: list[MemoryItem] = []
+        token, last = _marker_of(session)
+        if changes or token is None or last is None:
+            await self._require(conversation_id, token, session.id)
         if changes:
-            await self._require(conversation_id, _marker_of(session)[0], session.id)
-            items = await self._shared.change(*place[:2], changes, cause)
+            await self._shared.change(*place[:2], changes, cause)
         run = self._plugin.run_of(conversation_id, event.invocation_id)
         runs = [] if run is None else [(run, [message])]
         if run is not None:
@@ -276,9 +254,6 @@ class JazzmineSessionService(BaseSessionService):
                 run.ask_tool_call(call.id or "", call.name or "", call.args)
             for answer in event.get_function_responses():
                 run.answer_tool_call(answer.id or "", answer.response)
-        token, last = _marker_of(session)
-        if token is None or last is None:
-            await self._require(conversation_id, token, session.id)
 
         async def attempt() -> Sequence[Message]:
             nonlocal last
@@ -286,17 +261,14 @@ class JazzmineSessionService(BaseSessionService):
                 return await append_with_traces(
                     self._store, conversation_id, [message], runs, last or ANY
                 )
-            except ConflictError as error:
+            except (ConflictError, IntegrityError) as error:
                 await self._require(conversation_id, token, session.id)
-                last = error.newest_id
+                last = error.newest_id if isinstance(error, ConflictError) else last
                 raise
 
-        try:
-            [stored] = await retry_conflicts(attempt)
-        except IntegrityError:
-            await self._require(conversation_id, token, session.id)
-            raise
-        await self._shared.settle(items, cause)
+        [stored] = await retry_conflicts(attempt)
+        if changes:
+            await self._shared.settle(*place[:2], cause)
         session.last_update_time = max(session.last_update_time, stored.timestamp / 1000)
         if token is not None:
             session._storage_update_marker = encoded([token, stored.id])

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from itertools import takewhile
 from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import (
-    finished,
-    require_session_id,
-    require_several,
-    retry_conflicts,
-)
+from jazzmine.adapters._calls import finished, require_session_id, require_several
 from jazzmine.adapters._conversations import Conversations, newest_shown
 from jazzmine.adapters._items import (
     Described,
@@ -34,6 +29,7 @@ from jazzmine.records.messages import Message, MessageRole
 with supported("openai-agents", "0.23.1", "1.0"):
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
+    from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
     from jazzmine.adapters._openai_agents_hooks import RUN, JazzmineRunHooks, note_item, part_of
 
@@ -76,7 +72,8 @@ class JazzmineSession:
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
         self.session_id: str = require_session_id(session_id)
-        self.session_settings: SessionSettings | None = _settings(session_settings)
+        settings = {} if session_settings is None else session_settings
+        self.session_settings: SessionSettings | None = coerce_session_settings(settings)
         self._conversations = Conversations(store, user_id, agent_id)
         self._store = self._conversations.store
 
@@ -91,8 +88,7 @@ class JazzmineSession:
             limit: how many at most; by default that of `session_settings`, which is all by
                 default. 0 or less is none.
         """
-        if limit is None:
-            limit = _settings(self.session_settings).limit
+        limit = resolve_session_limit(limit, self.session_settings)
         if limit is None:
             stored = await self._store.get_messages_by_conversation_id(self.session_id)
             return _whole(stored)
@@ -108,8 +104,7 @@ class JazzmineSession:
                 none is stored.
         """
         require_several(items, "items")
-        ids = {"conversation_id": self.session_id, "user_id": self._conversations.user_id}
-        messages = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
+        messages = self._messages(items)
         if messages:
             run = RUN.get()
             # An agent may run another one, with a session of its own.
@@ -168,10 +163,21 @@ class JazzmineSession:
             # Before the items that are replaced there may be some that have expired.
             before = visible[: len(visible) - len(shown) + start]
             expired = takewhile(lambda message: has_expired(_item(message)), before)
+            # An append of nothing would not look for newer messages.
+            note = Message(
+                **self._ids,
+                role=MessageRole.SYSTEM,
+                original_content="[compacted]",
+                is_flagged=True,
+            )
+            last = stored[-1].id if stored else None
+            messages = self._messages(items) or [note]
             try:
-                await self._compact([*expired, *shown[start:]], items, stored[-1].id)
+                await self._conversations.append(self.session_id, messages, last)
             except ConflictError:
                 return False
+            for message in [*expired, *shown[start:]]:
+                await self._store.flag_message(message.id)
             return True
 
         return _CompactionSnapshot(
@@ -181,30 +187,20 @@ class JazzmineSession:
         )
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
-        async def attempt() -> None:
-            stored = await self._store.get_messages_by_conversation_id(self.session_id)
-            visible = [message for message in stored if not message.is_flagged]
-            await self._compact(visible, items, stored[-1].id if stored else None)
-
-        await finished(retry_conflicts(attempt))
+        is_replaced = False
+        while not is_replaced:
+            snapshot = await self._get_compaction_snapshot(sys.maxsize)
+            is_replaced = await snapshot.replace_suffix(0, items)
         return True
 
-    async def _compact(
-        self, replaced: Sequence[Message], items: Sequence[TResponseInputItem], last: str | None
-    ) -> None:
-        """Append items if a message is still the newest, and flag those that they replace."""
-        ids: dict[str, Any] = {
-            "conversation_id": self.session_id,
-            "user_id": self._conversations.user_id,
-        }
-        messages = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
-        # An append of nothing would not look for newer messages.
-        note = Message(
-            **ids, role=MessageRole.SYSTEM, original_content="[compacted]", is_flagged=True
-        )
-        await self._conversations.append(self.session_id, messages or [note], last)
-        for message in replaced:
-            await self._store.flag_message(message.id)
+    def _messages(self, items: Sequence[TResponseInputItem]) -> list[Message]:
+        return [
+            item_message(_KEY, item, described(_described, item), **self._ids) for item in items
+        ]
+
+    @property
+    def _ids(self) -> dict[str, Any]:
+        return {"conversation_id": self.session_id, "user_id": self._conversations.user_id}
 
     def recorder(self) -> JazzmineRunHooks:
         """Return hooks for one run, which store its trace beside its messages."""
@@ -221,20 +217,6 @@ def _whole(stored: Sequence[Message], *, limit: int | None = None) -> list[Any]:
     if limit is not None and len(parts) > limit:
         parts[0] = parts[0]._replace(is_hidden=True)
     return [item for item, stays in zip(items, whole(parts), strict=True) if stays]
-
-
-def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
-    if isinstance(given, SessionSettings):
-        return given
-    if given is not None and not isinstance(given, dict):
-        raise TypeError(
-            f"session_settings must be SessionSettings or a dict, not {type(given).__name__}"
-        )
-    values = given or {}
-    if unknown := values.keys() - {field.name for field in fields(SessionSettings)}:
-        # These are the SDK's own words.
-        raise TypeError(f"Unknown session settings: {', '.join(sorted(map(str, unknown)))}")
-    return SessionSettings(**values)
 
 
 def _item(message: Message) -> Any:

@@ -102,7 +102,14 @@ class JazzmineSessionRepository(SessionRepository):
 
         A session whose own conversation was deleted, or pruned, lives on in its agents.
         """
-        return self._session(session_id)
+        payload = self._state(_joined(session_id))
+        if payload is None:
+            if not self._store.get_conversations(where={_SESSION: session_id}, limit=1):
+                return None
+            session = Session(session_id=session_id, session_type=SessionType.AGENT)
+            metadata = {_KEY: encoded({"session": asdict(session)})}
+            payload = decoded(self._conversation(_joined(session_id), metadata).metadata[_KEY])
+        return _made(Session, payload["session"])
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Delete a session with its agents and their messages.
@@ -268,23 +275,13 @@ class JazzmineSessionRepository(SessionRepository):
         )
         return self._store.get_or_create_conversation(conversation)
 
-    def _session(self, session_id: str) -> Session | None:
-        payload = self._state(_joined(session_id))
-        if payload is None:
-            if not self._store.get_conversations(where={_SESSION: session_id}, limit=1):
-                return None
-            session = Session(session_id=session_id, session_type=SessionType.AGENT)
-            metadata = {_KEY: encoded({"session": asdict(session)})}
-            payload = decoded(self._conversation(_joined(session_id), metadata).metadata[_KEY])
-        return _made(Session, payload["session"])
-
     def _state(self, conversation_id: str) -> dict[str, Any] | None:
         conversation = self._store.get_conversation_by_id(conversation_id)
         payload = None if conversation is None else conversation.metadata.get(_KEY)
         return decoded(payload) if isinstance(payload, str) else None
 
     def _create_state(self, session_id: str, key: str, state: dict[str, Any]) -> None:
-        if self._session(session_id) is None:
+        if self.read_session(session_id) is None:
             raise SessionException(f"Session {session_id} does not exist")
         metadata = {_SESSION: session_id, _KEY: encoded(state)}
         if self._conversation(key, metadata).metadata.get(_KEY) != metadata[_KEY]:

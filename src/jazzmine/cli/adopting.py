@@ -38,7 +38,6 @@ _KINDS: dict[Sort, tuple[str, type[Record]]] = {
 }
 _AT_ONCE = 200
 _ROUNDS = 10  # a replacement may be refused for another reason, but only a few times
-_MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300 (sys.set_int_max_str_digits)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 _NEWER = "FROM is a store of this version; `jazzmine copy` copies it"
@@ -108,10 +107,7 @@ def old_records(config: BackendConfig) -> Iterator[Read]:
 
 def _in_file(path: Path) -> Read:
     # 0.1.42 wrote lone surrogates as escapes, NaN, and integers of any size.
-    def number(digits: str) -> int | str:
-        return int(digits) if len(digits) <= _MOST_DIGITS else digits
-
-    document = json.loads(path.read_bytes(), parse_int=number)
+    document = json.loads(path.read_bytes())
     if not isinstance(document, dict) or "version" in document:
         raise Refused(_NEWER if isinstance(document, dict) else f"{path} holds no records")
 
@@ -248,14 +244,13 @@ def _without_orphans(
 # Mending
 
 
-def mended(kind: type[AnyRecord], raw: dict[str, Any]) -> tuple[AnyRecord, dict[str, str]]:
+def mended(kind: type[AnyRecord], data: dict[str, Any]) -> tuple[AnyRecord, dict[str, str]]:
     """Return a record with replacements for values that it cannot contain, and why, by field.
 
     NaN and infinity become null in free-form data, else the field's default; an integer beyond 64
     bits its decimal text, and in a field of integers the nearest that fits; U+0000 in a key and a
     lone surrogate U+FFFD; an empty id "unknown"; data nested deeper than the limit its JSON text.
     """
-    data: dict[str, Any] = _copied(raw)
     replaced: dict[str, str] = {}
     for _ in range(_ROUNDS):
         try:
@@ -271,12 +266,6 @@ def mended(kind: type[AnyRecord], raw: dict[str, Any]) -> tuple[AnyRecord, dict[
     raise last
 
 
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return list(map(_copied, value)) if isinstance(value, list) else value
-
-
 def _replace(data: Any, error: ErrorDetails) -> bool:
     """Replace a refused value in place; return whether there is a replacement."""
     *path, name = error["loc"]
@@ -286,32 +275,19 @@ def _replace(data: Any, error: ErrorDetails) -> bool:
         value = data[name]
     except (IndexError, KeyError, TypeError):
         return False  # the field is missing
-    if error["type"] == "extra_forbidden":
-        return False
-    if error["type"] == "json_value":
-        replacement = _plain(value)
-    elif isinstance(value, float) and not math.isfinite(value) and isinstance(data, dict):
+    has_default = isinstance(data, dict) and error["type"] not in ("json_value", "extra_forbidden")
+    if has_default and isinstance(value, float) and not math.isfinite(value):
         del data[name]
         return True
-    else:
-        replacement = _replacement(value, error["type"])
-    if replacement is value or replacement == value:
+    replacement = _plain(value)
+    if not value and error["type"] == "string_too_short":
+        replacement = "unknown"
+    elif isinstance(value, int) and error["type"] in ("greater_than_equal", "less_than_equal"):
+        replacement = min(max(value, MIN_INT), MAX_INT)
+    if replacement == value:
         return False
     data[name] = replacement
     return True
-
-
-def _replacement(value: Any, refused_as: str) -> Any:
-    """Return the replacement for the value of a typed field, or the value itself."""
-    if isinstance(value, str):
-        is_empty_id = not value and refused_as == "string_too_short"
-        return "unknown" if is_empty_id else _SURROGATE.sub(_REPLACEMENT, value)
-    if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
-        if refused_as == "string_type":
-            return str(value)
-        if refused_as in ("greater_than_equal", "less_than_equal"):
-            return MAX_INT if value > 0 else MIN_INT
-    return value
 
 
 def _plain(value: Any, depth: int = 1) -> Any:

@@ -8,7 +8,7 @@ from jazzmine.cli.program import app
 
 __all__ = ["app"]
 
-_LOOKING = ("reading", "turns", "searching", "items", "inspecting")
+_LOOKING = ("reading", "turns", "searching", "inspecting")
 _CHANGING = ("moving", "copying", "adopting", "deleting", "doctor", "rekeying")
 
 for _name in (*_LOOKING, *_CHANGING):

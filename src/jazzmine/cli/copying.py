@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from jazzmine.cli.output import Refused, say, write
 from jazzmine.cli.places import (
-    Batch,
     Digest,
     Items,
     Messages,
@@ -102,14 +100,11 @@ def _copy(source: Place, target: Place, merge: bool, counter: Counter) -> _Copie
             f"{error}. If FROM was changed during the copy, give the same command again; otherwise"
             " FROM lacks a record, or TO has another one with this id: store or delete it"
         ) from error
-    stream = _same(source, target) if merge else target.batches()
+    merged = ((kind, target.same(kind, records)) for kind, records in source.batches())
+    stream = merged if merge else target.batches()
     for kind, records in counter.through("verifying", stream):
         theirs[kind].add(records)
     return present, ours, theirs
-
-
-def _same(source: Place, target: Place) -> Iterator[Batch]:
-    return ((kind, target.same(kind, records)) for kind, records in source.batches())
 
 
 def _compared(source: Place, target: Place, counter: Counter) -> dict[Sort, int]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from jazzmine.backends.files import is_read_only
 from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import counted, error_text, line, print_json, say, shown, write
 from jazzmine.cli.program import UNAVAILABLE, command
@@ -71,37 +70,31 @@ def doctor(
 
     Example: `jazzmine doctor --memory redis://localhost`
     """
-    worst, status = 0, 0
+    status = 0
     for named in stores.named:
+        name = named.kind.name
         if not as_json:
-            write(shown(named.kind.name, "bold"))
-        for finding, is_unavailable in _all(named, mend):
-            _print(named.kind.name, finding, as_json)
-            worst = max(worst, int(finding.level == "error"))
-            status = UNAVAILABLE if is_unavailable else status
-    if status or worst:
-        raise typer.Exit(status or worst)
+            write(shown(name, "bold"))
+        try:
+            for finding in _check(named, mend):
+                _print(name, finding, as_json)
+                status = status or int(finding.level == "error")
+        except (JazzmineError, OSError, ValueError) as error:
+            is_unavailable = unavailable(error) and not isinstance(error, ConfigurationError)
+            _print(name, failed(error_text(error), _cure_of(error, named.config)), as_json)
+            status = UNAVAILABLE if is_unavailable else status or 1
+    if status:
+        raise typer.Exit(status)
 
 
-def _all(named: Named[Any], mend: bool) -> Iterator[tuple[Finding, bool]]:
-    """Yield findings, and as the last one the error that ended them; True if it was the network."""
-    try:
-        for finding in _check(named, mend):
-            yield finding, False
-    except ConfigurationError as error:
-        yield failed(error_text(error), "correct the address or the options"), False
-    except (JazzmineError, OSError, ValueError) as error:
-        text = error_text(error)
-        cure = "mend or restore the file"
-        if unavailable(error):
-            cure = _cure_of(text, named.config)
-        elif isinstance(error, DecryptionError):
-            cure = "set JAZZMINE_ENCRYPTION to the key that was used"
-        yield failed(text, cure), unavailable(error)
-
-
-def _cure_of(text: str, config: BackendConfig) -> str:
-    text = text.lower()
+def _cure_of(error: Exception, config: BackendConfig) -> str:
+    if isinstance(error, ConfigurationError):
+        return "correct the address or the options"
+    if isinstance(error, DecryptionError):
+        return "set JAZZMINE_ENCRYPTION to the key that was used"
+    if not unavailable(error):
+        return "mend or restore the file"
+    text = error_text(error).lower()
     if any(word in text for word in ("password", "authentication", "wrongpass", "noauth")):
         files = " (or in PGPASSWORD, ~/.pgpass)" if config.storage == "postgres" else ""
         return f"correct the user or the password in the address{files}"
@@ -134,13 +127,15 @@ def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
         store.ping()
         if named.kind is MEMORY:
             yield fine(counted(store.active_count(), "working memories"))
-        elif named.kind is MESSAGES:
-            store.get_conversations(limit=1)
-            yield fine("the conversations can be read")
+        elif named.config.keyring is None:  # otherwise `check_keys` reads every value
+            if named.kind is MESSAGES:
+                store.get_conversations(limit=1)
+                yield fine("the conversations can be read")
+            else:
+                store.list_items(limit=1)
+                yield fine("the items can be read")
+        if named.kind is MESSAGES:
             yield from check_search(store)
-        else:
-            store.list_items(limit=1)
-            yield fine("the items can be read")
         yield from check_keys(store)
 
 
@@ -156,10 +151,16 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
         from jazzmine.cli.doctor_redis import check_redis
 
         yield from check_redis(config)
-    if named.kind is MESSAGES and isinstance(config, PostgresConfig):
+    if isinstance(config, PostgresConfig):
+        from jazzmine.backends.postgres import schema
         from jazzmine.cli.doctor_postgres import check_postgres
 
-        yield from check_postgres(config)
+        components = {
+            MESSAGES: schema.MESSAGE_TABLES,
+            MEMORY: schema.MEMORY_TABLES,
+            ITEMS: schema.ITEM_TABLES,
+        }
+        yield from check_postgres(config, components[named.kind])
         return
     if named.kind is MESSAGES and isinstance(config, MongoDBConfig):
         from jazzmine.cli.doctor_mongodb import check_mongodb
@@ -172,20 +173,11 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
     path = getattr(config, "path", None)
     if path is not None and os.path.exists(path):
         yield from _check_file(config, os.path.realpath(path))
-    if not pending and named.kind is ITEMS and isinstance(config, PostgresConfig):
-        from jazzmine.cli.doctor_postgres import check_item_sequences
-
-        yield from check_item_sequences(config)
 
 
 def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:
     folder = os.path.dirname(path)
-    if is_read_only(path):
-        yield warning(
-            f"{path} is on a read-only file system: it can be read alone",
-            "mount that file system for writing, or copy the file to another one",
-        )
-    elif os.access(path, os.W_OK) and os.access(folder, os.W_OK):
+    if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         yield fine(f"{path} and its folder may be written")
     else:
         yield failed(f"{path} or its folder may not be written", f"chown or chmod u+w {folder}")

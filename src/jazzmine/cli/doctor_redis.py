@@ -42,5 +42,3 @@ def _check(client: Any, redis: Any) -> Iterator[Finding]:
         pass  # managed servers refuse CONFIG
     yield doctor.check_persistence(client.info("persistence"), save)
     yield doctor.check_eviction(policy, client.info("memory").get("maxmemory", 0))
-    if server.get("redis_mode") == "cluster":
-        yield from doctor.check_cluster(client.cluster("info"), client.cluster("nodes"))

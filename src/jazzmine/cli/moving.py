@@ -16,14 +16,22 @@ import typer
 from pydantic import ValidationError
 
 from jazzmine.cli.options import UserOption
-from jazzmine.cli.output import Refused, as_page, error_text, errors_of, line, say
+from jazzmine.cli.output import (
+    Refused,
+    as_page,
+    error_text,
+    errors_of,
+    escaped,
+    is_terminal,
+    line,
+    say,
+)
 from jazzmine.cli.places import Batch, Items, Messages, Place, Sort, Writer, names, nothing_left_out
 from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
 from jazzmine.cli.reading import conversation_of, show_whole
 from jazzmine.cli.stores import ITEMS, MESSAGES, Stores
-from jazzmine.errors import NotFoundError
-from jazzmine.records.base import Record, json_of, require_stored
+from jazzmine.records.base import Record, require_stored, snapshot
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -38,7 +46,6 @@ _KINDS: dict[str, tuple[Sort, type[Record]]] = {
 }
 _NAMES: dict[Sort, str] = {kind: name for name, (kind, _) in _KINDS.items()}
 _END = "end"
-_AT_ONCE = 1_000
 
 Write = Callable[[str], object]
 
@@ -130,26 +137,17 @@ def _of_conversations(
 def conversations_of(store: MessageStore, user_id: str) -> Iterator[Conversation]:
     """Yield all conversations of a user, each once.
 
-    One that is written to moves to the front of the list. So the list is read again from the front,
-    until it has no new one: none is missed beside a user who goes on writing.
+    One that is written to moves to the front of the list, while that is read. So it is read again
+    until it has no new one.
     """
     yielded: set[str] = set()
-    count = -1
-    while len(yielded) > count:
-        count, after = len(yielded), None
-        while page := _page_of(store, user_id, after):
-            for conversation in page:
-                if conversation.id not in yielded:
-                    yielded.add(conversation.id)
-                    yield conversation
-            after = page[-1].id
-
-
-def _page_of(store: MessageStore, user_id: str, after: str | None) -> list[Conversation]:
-    try:
-        return store.get_conversations_by_user_id(user_id, limit=_AT_ONCE, after=after)
-    except NotFoundError:
-        return []  # that one was deleted meanwhile: the list is read again
+    while new := [
+        conversation
+        for conversation in store.get_conversations_by_user_id(user_id)
+        if conversation.id not in yielded
+    ]:
+        yielded.update(conversation.id for conversation in new)
+        yield from new
 
 
 def _is_complete(record: Record, exported: set[int]) -> bool:
@@ -174,7 +172,7 @@ def _write_lines(path: Path | None, stream: Iterable[Batch]) -> None:
             for record in records:
                 if not _is_complete(record, exported):
                     continue
-                written = json_of(record.__pydantic_serializer__, record).decode()
+                written = record.__pydantic_serializer__.to_json(record).decode()
                 write(f'{{"{_NAMES[kind]}":{written}}}\n')
                 counts[kind] += 1
         write(json.dumps({_END: counts}) + "\n")
@@ -193,7 +191,8 @@ def _written(path: Path | None) -> Iterator[Write]:
     """Give what writes to a file, which appears when it is complete, or to standard output."""
     if path is None or str(path) == "-":
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        yield _writer(sys.stdout, "standard output")
+        write = _writer(sys.stdout, "standard output")
+        yield (lambda text: write(escaped(text))) if is_terminal() else write
         return
     part = ""
     with errors_of(path):
@@ -305,6 +304,6 @@ def _read_record(number: int, record_type: type[Record], value: Any) -> Record:
     try:
         record = record_type.model_validate_json(json.dumps(value))
         require_stored(record)
+        return snapshot(record, record_type).record
     except ValidationError as error:
         raise Refused(f"line {number}: {error_text(error)}") from None
-    return record

@@ -14,8 +14,6 @@ from jazzmine.cli.output import Refused, error_text, say
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Kind
 from jazzmine.records.usage import TraceFilter
 
-# The time between two looks for new records, in s.
-POLL = 1.0
 # By the letter of an age.
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -63,9 +61,6 @@ JSONOption = Annotated[
     bool, typer.Option("--json", help="Print JSON, one object on a line, for other programs.")
 ]
 FullOption = Annotated[bool, typer.Option("--full", help="Show long texts in full.")]
-FollowOption = Annotated[
-    bool, typer.Option("--follow", "-f", help="Show what is added, until Ctrl-C.")
-]
 AfterOption = Annotated[
     str | None,
     typer.Option("--after", metavar="ID", help="Begin after this one: the next page."),

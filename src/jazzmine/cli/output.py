@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
 from html import escape
 from io import StringIO
 from typing import IO, Any, Literal, TypeVar, cast
@@ -25,36 +24,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jazzmine.inspector.text import CONTROLS, visible
+from jazzmine.inspector.text import when as moment
 from jazzmine.records.unreadable import reasons_of
 
-# Controls, the marks that change the direction of text or hide it, and halves of surrogates.
-# Joiners stay between characters beyond ASCII: emoji, Persian and the scripts of India need them.
-_NEIGHBOUR = "[^\x00-\x9f\u200b-\u200f]"
-_OBEYED = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-    f"|(?<!{_NEIGHBOUR})[\u200c\u200d]|[\u200c\u200d](?!{_NEIGHBOUR})"
-)
 T = TypeVar("T")
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # In a table that is too wide, a text keeps so many cells.
 _SHORT = 10
 _GAP = 2
-
-
-def _visible(control: re.Match[str]) -> str:
-    code = ord(control[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+_TIMES = ("started", "updated")
 
 
 def line(text: object) -> str:
     """Return text for one line of output, with its control characters visible."""
-    return _OBEYED.sub(_visible, str(text).replace("\n", "\\n").replace("\t", "\\t"))
-
-
-def block(text: str) -> str:
-    """Return text for several lines of output: line breaks and tabs stay."""
-    return "\n".join("\t".join(map(line, row.split("\t"))) for row in text.split("\n"))
+    return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def shown(text: object, style: str = "") -> Text:
@@ -64,22 +48,14 @@ def shown(text: object, style: str = "") -> Text:
 
 def when(ms: int) -> str:
     """Return a time in ms as UTC, or as it is where no calendar has it."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=ms)
-    except OverflowError:
-        return f"{ms} ms"
-    return f"{moment:%Y-%m-%d %H:%M:%S}Z"
+    return moment(ms, "%Y-%m-%d %H:%M:%SZ")
 
 
 def counted(count: int, plural: str) -> str:
     """Return a number of things in words: "1 working memory", "2,000 working memories"."""
     if count != 1:
         return f"{count:,} {plural}"
-    return "1 " + re.sub(r"(\w+?)(ies|s)\b", _singular, plural, count=1)
-
-
-def _singular(plural: re.Match[str]) -> str:
-    return plural[1] + ("y" if plural[2] == "ies" else "")
+    return "1 " + re.sub(r"(ie)?s\b", lambda end: "y" if end[1] else "", plural, count=1)
 
 
 def error_text(error: Exception) -> str:
@@ -89,21 +65,18 @@ def error_text(error: Exception) -> str:
     return str(error)
 
 
-def console() -> Console:
-    """Return what prints to standard output, in colour on a terminal unless NO_COLOR is set."""
-    return _console(stderr=False)
+class _Console(Console):
+    """A console that leaves it to the program what follows when nobody reads its output."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
-def errors() -> Console:
-    """Return what prints to standard error."""
-    return _console(stderr=True)
-
-
-def _console(**where: Any) -> Console:
-    # Rich leaves bold text bold under NO_COLOR.
+def console(**where: Any) -> Console:
+    """Return what prints, in colour on a terminal unless NO_COLOR is set."""
     return _Console(
         **where,
-        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        color_system=None if os.environ.get("NO_COLOR") else "auto",  # Rich leaves bold text bold
         highlight=False,
         markup=False,
         emoji=False,
@@ -112,10 +85,11 @@ def _console(**where: Any) -> Console:
 
 
 @contextmanager
-def paged() -> Iterator[None]:
+def paged(unless: bool = False) -> Iterator[None]:
     """Show what a block prints with the user's pager, on a terminal that it does not fit on."""
-    screen, pager = console(), os.environ.get("PAGER") or "less"
-    if not is_terminal() or screen.is_dumb_terminal or not shutil.which(pager.split(" ")[0]):
+    pager = os.environ.get("PAGER") or "less"
+    is_there = shutil.which(pager.split(" ")[0]) and not console().is_dumb_terminal
+    if unless or not is_terminal() or not is_there:
         yield
         return
     # As git does: end at once if all fits, keep colours, leave the text on the screen.
@@ -123,7 +97,7 @@ def paged() -> Iterator[None]:
     with subprocess.Popen(
         pager, shell=True, stdin=subprocess.PIPE, encoding="utf-8", errors="replace", env=variables
     ) as program:
-        _pages.append(_console(file=program.stdin, width=screen.width, force_terminal=True))
+        _pages.append(console(file=program.stdin, width=console().width, force_terminal=True))
         try:
             yield
         except BrokenPipeError:
@@ -139,7 +113,7 @@ def paged() -> Iterator[None]:
 
 def as_page(title: str, show: Callable[[], None]) -> str:
     """Return what a function shows as one HTML file, for reading and printing."""
-    recorded = _console(file=StringIO(), record=True, force_terminal=True, width=100)
+    recorded = console(file=StringIO(), record=True, force_terminal=True, width=100)
     _pages.append(recorded)
     try:
         show()
@@ -175,13 +149,6 @@ def errors_of(name: object) -> Iterator[None]:
         raise Refused(f"{name}: {error.strerror or error}") from error
 
 
-class _Console(Console):
-    """A console that leaves it to the program what follows when nobody reads its output."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
 # What collects the output for a pager, while there is one.
 _pages: list[Console] = []
 
@@ -192,7 +159,7 @@ def is_terminal() -> bool:
 
 
 def write(text: str | Text) -> None:
-    """Print a line (or lines) that `line` or `block` has made safe."""
+    """Print a line (or lines) that `line` or `visible` has made safe."""
     with errors_of("standard output"):
         _output().print(text)
 
@@ -203,7 +170,7 @@ def _output() -> Console:
 
 def say(text: str) -> None:
     """Write a note for the user of the terminal, beside the output."""
-    errors().print(block(text))
+    console(stderr=True).print(visible(text))
 
 
 def first_of(records: list[T], limit: int) -> list[T]:
@@ -218,14 +185,18 @@ def print_json(value: Any) -> None:
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
     text = json.dumps(value, ensure_ascii=not is_unicode, separators=(",", ":"))
     with errors_of("standard output"):
-        sys.stdout.write(_OBEYED.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text) + "\n")
+        sys.stdout.write(escaped(text) + "\n")
+
+
+def escaped(text: str) -> str:
+    """Return JSON in which control characters are escapes."""
+    return CONTROLS.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text)
 
 
 def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
     *,
-    times: Collection[str] = (),
     numbers: Collection[str] = (),
 ) -> None:
     """Print rows: as a table on a terminal, else each as a line with tabs between the cells.
@@ -240,7 +211,7 @@ def print_table(
     table, least = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0)), -_GAP
     for name, *texts in zip(*cells, strict=True):
         width = max(map(cell_len, (name, *texts)))
-        is_whole = name in (*times, *numbers)
+        is_whole = name in (*_TIMES, *numbers)
         shortest = width if is_whole else min(width, _SHORT)
         justify: Literal["left", "right"] = "right" if name in numbers else "left"
         table.add_column(name, justify=justify, no_wrap=is_whole, min_width=shortest)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,9 +22,8 @@ from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
-from jazzmine.sync import LongTermMemoryStore, MessageStore
+from jazzmine.sync import JSONMessageStore, LongTermMemoryStore, MessageStore
 from jazzmine.sync.maintenance import (
-    is_rewritten,
     iter_items,
     iter_records,
     restore_items,
@@ -40,38 +38,13 @@ _ITEMS_AT_ONCE = 50  # an item may hold a file
 _BYTES_AT_ONCE = 2_000_000
 
 
-class Place(ABC):
-    """An open store whose records are read or written in their order.
-
-    Attributes:
-        kinds: the kinds of record, in the order in which they depend on each other.
-        is_rewritten: whether each write costs as much as all that is stored.
-    """
-
-    kinds: tuple[Sort, ...]
-    is_rewritten: bool = False
-
-    @abstractmethod
-    def batches(self) -> Iterator[Batch]:
-        """Yield all readable records, some at a time."""
-
-    @abstractmethod
-    def same(self, kind: Sort, records: Sequence[Any]) -> list[Any]:
-        """Return the stored records that have the ids of others, in the order of these."""
-
-    @abstractmethod
-    def store(self, kind: Sort, records: Sequence[Any]) -> None:
-        """Store records, in place of those with their ids."""
-
-
-class Messages(Place):
-    """A message store."""
+class Messages:
+    """A message store; its kinds of records, in the order in which they depend on each other."""
 
     kinds: tuple[RecordKind, ...] = ("conversations", "messages", "traces")
 
     def __init__(self, store: MessageStore) -> None:
         self.opened: MessageStore = store
-        self.is_rewritten: bool = is_rewritten(store)
 
     def batches(self) -> Iterator[Batch]:
         """Yield all readable records, on PostgreSQL as they were at one moment."""
@@ -94,7 +67,7 @@ class Messages(Place):
         store_records(self.opened, kind, records)
 
 
-class Items(Place):
+class Items:
     """A long-term memory, with the items that had not expired when this was made.
 
     So both sides of a copy have the same items, however long it takes.
@@ -129,10 +102,14 @@ class Items(Place):
         restore_items(self._store, records)
 
 
+# An open store whose records are read or written in their order.
+Place: TypeAlias = Messages | Items
+
+
 class Writer:
     """Writes a stream of records, some at a time; a block, at whose end all is stored.
 
-    Where each write costs as much as all that is stored, writes become rarer as that grows.
+    A JSON file is written whole each time, so writes to it become rarer as it grows.
     """
 
     def __init__(self, places: Iterable[Place]) -> None:
@@ -163,7 +140,8 @@ class Writer:
         self._bytes += size
         self.counts[kind] += len(records)
         waiting = len(self._records)
-        if self.place_of[kind].is_rewritten:
+        place = self.place_of[kind]
+        if isinstance(place, Messages) and isinstance(place.opened, JSONMessageStore):
             is_full = waiting >= max(_STORED_AT_ONCE, self.counts[kind] - waiting)
         else:
             is_full = waiting >= _STORED_AT_ONCE or self._bytes >= _BYTES_AT_ONCE

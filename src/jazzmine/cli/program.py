@@ -24,9 +24,10 @@ from jazzmine.cli.options import (
     StoreOption,
     trace_filter,
 )
-from jazzmine.cli.output import Refused, block, error_text, errors, errors_of
+from jazzmine.cli.output import Refused, console, error_text, errors_of
 from jazzmine.cli.stores import Stores, unavailable
 from jazzmine.errors import ConfigurationError, InvalidAddressError, JazzmineError
+from jazzmine.inspector.text import visible
 from jazzmine.records.usage import TraceFilter
 
 REFUSED, USAGE, UNAVAILABLE = 1, 2, 3
@@ -47,10 +48,10 @@ def _statuses() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(PIPE_CLOSED) from None
     except KeyboardInterrupt:
-        errors().print()
+        console(stderr=True).print()
         raise typer.Exit(INTERRUPTED) from None
     except (Refused, JazzmineError, ValidationError, ImportError, OSError, ValueError) as error:
-        errors().print(f"jazzmine: {block(error_text(error))}", style="red")
+        console(stderr=True).print(f"jazzmine: {visible(error_text(error))}", style="red")
         raise typer.Exit(_status(error)) from None
 
 

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from jazzmine.cli.output import errors
+from jazzmine.cli.output import console
 from jazzmine.cli.places import Batch
 
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
@@ -21,7 +21,7 @@ class Counter:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._task = progress.add_task("", total=None, of="")
+        self._task = progress.add_task("", total=None)
 
     def begin(self, what: str) -> None:
         """Begin another part of the work."""
@@ -35,12 +35,9 @@ class Counter:
                 yield batch
                 self.step(len(batch[1]))
 
-    def step(self, count: int = 1, left: int | None = None) -> None:
-        """Count some more; `left` are those that are still to do, if that is known."""
-        of_all = (
-            "" if left is None else f" of {self._progress.tasks[0].completed + count + left:,.0f}"
-        )
-        self._progress.update(self._task, advance=count, of=of_all)
+    def step(self, count: int = 1) -> None:
+        """Count some more."""
+        self._progress.update(self._task, advance=count)
 
 
 @contextmanager
@@ -49,9 +46,9 @@ def counting() -> Iterator[Counter]:
     # Records hold no cycles, and looking for some takes as long as reading them.
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    console = errors()
-    done = TextColumn("{task.description} {task.completed:,.0f}{task.fields[of]}")
+    errors = console(stderr=True)
+    done = TextColumn("{task.description} {task.completed:,.0f}")
     columns = (SpinnerColumn(), done, TimeElapsedColumn())
-    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    progress = Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
     with progress:
         yield Counter(progress)

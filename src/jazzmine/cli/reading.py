@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import time
+import json
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from jazzmine.cli.options import (
-    POLL,
     AfterOption,
     AgentOption,
     ConversationArgument,
-    FollowOption,
     FullOption,
     JSONOption,
     LimitOption,
@@ -27,13 +23,13 @@ from jazzmine.cli.output import (
     first_of,
     paged,
     print_json,
-    print_table,
     shown,
     when,
     write,
 )
 from jazzmine.cli.program import command
 from jazzmine.cli.rendering import (
+    print_list,
     print_records,
     show_calls,
     show_conversation,
@@ -41,9 +37,8 @@ from jazzmine.cli.rendering import (
     show_value,
     trace_line,
 )
-from jazzmine.cli.stores import MEMORY, Stores, require
-from jazzmine.errors import NotFoundError
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.cli.stores import ITEMS, MEMORY, Stores, require
+from jazzmine.records.messages import Conversation
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import MessageStore
@@ -101,14 +96,14 @@ def list_conversations(
             listed = opened.get_conversations_by_agent_id(agent, limit=limit + 1, after=after)
         else:
             listed = opened.get_conversations(limit=limit + 1, after=after)
-    listed = first_of(listed, limit)
-    if as_json:
-        print_records(listed)
-        return
-    rows = ((when(c.last_updated_at), c.id, c.user_id, c.agent_id, c.title) for c in listed)
     columns = ["updated", "conversation", "user", "agent", "title"]
-    with paged():
-        print_table(columns, rows, times=("updated",))
+    with paged(as_json):
+        print_list(
+            first_of(listed, limit),
+            columns,
+            lambda c: (when(c.last_updated_at), c.id, c.user_id, c.agent_id, c.title),
+            as_json=as_json,
+        )
 
 
 @command("show")
@@ -121,18 +116,17 @@ def show(
     traces: Annotated[
         bool, typer.Option("--traces", help="Below each answer, what its turn did and cost.")
     ] = False,
-    follow: FollowOption = False,
     full: FullOption = False,
     as_json: JSONOption = False,
 ) -> None:
     """Show a conversation with its messages, the oldest first.
 
-    Examples: `jazzmine show 6f1c… --last 20 --traces`, `jazzmine show 6f1c… --follow`
+    Example: `jazzmine show 6f1c… --last 20 --traces`
     """
     with stores.messages.open() as opened:
         stored = conversation_of(opened, conversation)
-        with nullcontext() if follow or as_json else paged():
-            show_whole(opened, stored, last, traces, follow, full, as_json)
+        with paged(as_json):
+            show_whole(opened, stored, last, traces, full, as_json)
 
 
 def show_whole(
@@ -140,7 +134,6 @@ def show_whole(
     conversation: Conversation,
     last: int | None = None,
     traces: bool = False,
-    follow: bool = False,
     full: bool = True,
     as_json: bool = False,
 ) -> None:
@@ -151,10 +144,9 @@ def show_whole(
         show_conversation(conversation, full)
     stored = store.get_turn_traces_by_conversation_id(conversation.id) if traces else []
     of_message = {trace.message_id: trace for trace in stored}
-    for message in _messages(store, conversation.id, last, follow):
+    messages = store.iter_messages(conversation.id)
+    for message in messages if last is None else deque(messages, maxlen=last):
         trace = of_message.get(message.id)
-        if trace is None and traces and follow:
-            trace = store.get_turn_trace_by_message_id(message.id)
         if as_json:
             print_records([message, trace] if trace else [message])
             continue
@@ -162,30 +154,6 @@ def show_whole(
         if trace is not None:
             write(shown(f"  {trace_line(trace, full)}", "dim"))
             show_calls(trace, full)
-
-
-def _messages(
-    store: MessageStore, conversation_id: str, last: int | None, follow: bool
-) -> Iterator[Message]:
-    seen: dict[str, None] = {}
-
-    def noted(messages: Iterable[Message]) -> Iterator[Message]:
-        for message in messages:
-            seen[message.id] = None
-            yield message
-
-    stored = noted(store.iter_messages(conversation_id))
-    yield from stored if last is None else deque(stored, maxlen=last)
-    while follow:
-        sys.stdout.flush()
-        time.sleep(POLL)
-        try:
-            newest = next(reversed(seen), None)
-            added = store.get_messages_by_conversation_id(conversation_id, after=newest)
-        except NotFoundError:  # it was deleted meanwhile, as a rewind does
-            every = store.iter_messages(conversation_id)
-            added = [message for message in every if message.id not in seen]
-        yield from noted(added)
 
 
 @command("context")
@@ -251,6 +219,47 @@ def show_memory(
     with paged():
         for name, value in _without_empty(_with_readable_times(state)).items():
             show_value(name, value, "", full)
+
+
+@command("items")
+def list_items(
+    stores: Stores,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORDS]", help="Words to search, the best first; all without any."),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option("--namespace", metavar="A/B", help="In this namespace, and below it.")
+    ] = "",
+    user: UserOption = None,
+    limit: LimitOption = 50,
+    as_json: JSONOption = False,
+) -> None:
+    """List the items of the long-term memory, in the order of their names, or those with words.
+
+    Examples: `jazzmine items --namespace users/ada`, `jazzmine items penicillin`
+    """
+    prefix = tuple(namespace.split("/")) if namespace else ()
+    with require(stores.items, ITEMS).open() as store:
+        if words:
+            query = " ".join(words)
+            matches = store.search_items(query, prefix=prefix, user_id=user, limit=limit + 1)
+            items = [each.item for each in matches]
+        else:
+            items = store.list_items(prefix, user_id=user, limit=limit + 1)
+    with paged(as_json):
+        print_list(
+            first_of(items, limit),
+            ["updated", "namespace", "key", "user", "value"],
+            lambda item: (
+                when(item.updated_at),
+                "/".join(item.namespace),
+                item.key,
+                item.user_id or "",
+                json.dumps(item.value, ensure_ascii=False),
+            ),
+            as_json=as_json,
+        )
 
 
 def _without_empty(value: dict[str, Any]) -> dict[str, Any]:

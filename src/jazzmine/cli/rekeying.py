@@ -46,30 +46,27 @@ def _rekey(store: AnyStore, as_json: bool, counter: Progress) -> int:
     keyring = keyring_of_store(store)
     if keyring is None:
         raise Refused("there are no keys: set JAZZMINE_ENCRYPTION, the new key first")
-    counts: dict[str, Counter[str | None]] = {}
-    refused: Counter[str] = Counter()
+    counts: dict[str, Counter[str]] = {}
     for batch in iter_keys(store, rekeys=True):
         if batch.kind not in counts:
             counter.begin(f"encrypting {_named(batch.kind)}")
-        counts.setdefault(batch.kind, Counter()).update(batch.counts)
-        refused[batch.kind] += len(batch.refused)
-        counter.step(batch.counts.total())
+        total, refused = batch.counts.total(), len(batch.refused)
+        before = batch.counts[keyring.first_id]
+        sums = {"encrypted": total - before - refused, "before": before, "refused": refused}
+        counts.setdefault(batch.kind, Counter()).update(sums)
+        counter.step(total)
         for reason in batch.refused:
             say(line(reason))
     purge(store)
-    for kind, by_key in counts.items():
-        before = by_key.pop(keyring.first_id, 0)
-        encrypted = by_key.total() - refused[kind]
+    for kind, sums in counts.items():
         if as_json:
-            print_json(
-                {"kind": kind, "encrypted": encrypted, "before": before, "refused": refused[kind]}
-            )
+            print_json({"kind": kind, **sums})
         else:
             write(
-                f"{_named(kind)}: {encrypted:,} encrypted with {keyring.first_id!r},"
-                f" {before:,} were before"
+                f"{_named(kind)}: {sums['encrypted']:,} encrypted with {keyring.first_id!r},"
+                f" {sums['before']:,} were before"
             )
-    return refused.total()
+    return sum(sums["refused"] for sums in counts.values())
 
 
 def check_keys(store: AnyStore) -> Iterator[Finding]:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeVar
 
 from rich.text import Text
 
 from jazzmine.cli.output import (
-    block,
     counted,
     is_terminal,
     line,
     print_json,
+    print_table,
     shown,
     when,
     write,
 )
+from jazzmine.inspector.text import cost_of, visible
 from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.timeline import at_least, money, timeline, unpriced, unreported
 from jazzmine.records.traces import TurnTrace
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 # So many characters of a text are shown on a terminal.
 _LONG = 2_000
@@ -52,7 +55,7 @@ def show_message(message: Message, full: bool = True) -> None:
         head.append("  flagged", style="red")
     write("")
     write(head)
-    write(block(_cut(message.original_content, full)))
+    write(visible(_cut(message.original_content, full)))
     notes: dict[str, Sequence[str] | None] = {
         "tools": message.invoked_tools,
         "flows": message.invoked_flows,
@@ -67,7 +70,8 @@ def show_message(message: Message, full: bool = True) -> None:
 
 def trace_line(trace: TurnTrace, full: bool) -> str:
     """Return what a turn did and cost, in a line; cut on a terminal unless `full`."""
-    parts = [turn_name(trace), *turn_facts(trace)]
+    name = f"turn {trace.turn_number}" if trace.turn_number else "turn"
+    parts = [name, *turn_facts(trace)]
     return _cut(", ".join(parts + [f"error: {error}" for error in trace.errors]), full)
 
 
@@ -101,21 +105,16 @@ def _show_given(full: bool, **values: Any) -> None:
             show_value(name, value, "      ", full)
 
 
-def turn_name(trace: TurnTrace) -> str:
-    """Return "turn" with its number, which is 0 where the agent counts no turns."""
-    return f"turn {trace.turn_number}" if trace.turn_number else "turn"
-
-
 def turn_facts(trace: TurnTrace) -> list[str]:
     """Return how long a turn took, what it used, and what it cost where that is known."""
-    costs = [call.cost_usd for call in trace.llm_calls if call.cost_usd is not None]
+    cost = cost_of(trace)
     tokens = counted(trace.total_tokens, "tokens")
     return [
         f"{trace.total_latency_ms:,} ms",
         at_least(tokens, trace.total_tokens, unreported(trace)),
         counted(len(trace.llm_calls), "model calls"),
         counted(len(trace.tool_traces), "tools"),
-        *([at_least(f"{money(sum(costs))} USD", 1, unpriced(trace))] if costs else []),
+        *([] if cost is None else [at_least(f"{money(cost)} USD", 1, unpriced(trace))]),
     ]
 
 
@@ -145,3 +144,18 @@ def print_records(records: Iterable[Record]) -> None:
     """Print each record as a line of JSON."""
     for record in records:
         print_json(record.model_dump(mode="json"))
+
+
+def print_list(
+    records: Sequence[AnyRecord],
+    columns: Sequence[str],
+    row: Callable[[AnyRecord], Sequence[object]],
+    *,
+    as_json: bool,
+    numbers: Collection[str] = (),
+) -> None:
+    """Print records as lines of JSON, or each as a row of a table."""
+    if as_json:
+        print_records(records)
+    else:
+        print_table(columns, map(row, records), numbers=numbers)

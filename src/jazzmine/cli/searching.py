@@ -17,7 +17,7 @@ from jazzmine.cli.options import (
     UntilOption,
     UserOption,
 )
-from jazzmine.cli.output import block, counted, first_of, line, paged, print_json, when, write
+from jazzmine.cli.output import counted, first_of, line, paged, print_json, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import Stores
@@ -87,7 +87,7 @@ def _show(match: FoundMessage) -> None:
     write(head)
     text = Text()
     for part, is_word in excerpt(message.original_content, match.spans):
-        text.append(block(part), style="bold yellow" if is_word else "")
+        text.append(part, style="bold yellow" if is_word else "")
     write(text)
 
 
@@ -135,7 +135,7 @@ def _fill(store: MessageStore) -> int:
             if not count and not left:
                 return indexed
             indexed += count
-            counter.step(count, left)
+            counter.step(count)
 
 
 def check_search(store: MessageStore) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from jazzmine.config import (
     message_store_config,
     working_memory_config,
 )
+from jazzmine.config.base import trimmed
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from jazzmine.sync.maintenance import pending_changes
@@ -34,6 +35,10 @@ class Kind(Generic[AnyStore]):
     variable: str
     read: Callable[[Any], BackendConfig]
     make: Callable[[BackendConfig], AnyStore]
+
+    def is_named(self, url: str | None) -> bool:
+        """Return whether a URL or the environment names such a store."""
+        return bool(url or trimmed(os.environ.get(self.variable, "")))
 
 
 MESSAGES = Kind[MessageStore](
@@ -81,7 +86,8 @@ class Named(Generic[AnyStore]):
         if not (pending := self.pending()):
             return
         name = self._argument or f"this {self.kind.name}"
-        if self._is_default():
+        is_default = self.kind is MESSAGES and self.config == self.kind.read({})
+        if is_default and not self.kind.is_named(None):
             name = "the default store (name another in --store)"
         path = getattr(self.config, "path", None)
         if path is not None and not os.path.exists(path):
@@ -94,13 +100,11 @@ class Named(Generic[AnyStore]):
             " migrate`:\n  " + "\n  ".join(pending)
         )
 
-    def _is_default(self) -> bool:
-        is_named = self.kind.variable in os.environ
-        return self.kind is MESSAGES and not is_named and self.config == self.kind.read({})
-
     @contextmanager
     def open(self, *, create: bool = False) -> Iterator[AnyStore]:
         """Open the store for a block; only with `create` it may be made, or brought up to date."""
+        if create and self.config.storage == "memory":
+            raise Refused("memory: belongs to one process: what is stored there is lost at its end")
         if not create:
             self.require_current()
         store = self.new()
@@ -138,13 +142,15 @@ class Stores:
     def named(self) -> list[Named[Any]]:
         """The stores that are named; the default message store if there are none."""
         others = [each for each in (self.memory, self.items) if each is not None]
-        is_named = self._urls[0] is not None or MESSAGES.variable in os.environ
-        return [self.messages, *others] if is_named or not others else others
+        with_messages = not others or MESSAGES.is_named(self._urls[0])
+        return [self.messages, *others] if with_messages else others
 
 
 def _shared(kind: Kind[AnyStore], url: str | None) -> Named[AnyStore] | None:
-    address = url or os.environ.get(kind.variable)
-    return None if not address or address.startswith("memory:") else Named(kind, address)
+    if not kind.is_named(url):
+        return None
+    named = Named(kind, url)
+    return None if named.config.storage == "memory" else named
 
 
 def require(named: Named[AnyStore] | None, kind: Kind[AnyStore]) -> Named[AnyStore]:

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
 from jazzmine.cli.options import (
-    POLL,
     AfterOption,
-    FollowOption,
     FullOption,
     JSONOption,
     LimitOption,
 )
-from jazzmine.cli.output import Refused, first_of, line, paged, print_table, shown, when, write
+from jazzmine.cli.output import Refused, first_of, line, paged, print_table, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.reading import only_one
-from jazzmine.cli.rendering import print_records, show_calls, trace_line
+from jazzmine.cli.rendering import print_list, print_records, show_calls, trace_line
 from jazzmine.cli.stores import Stores
 from jazzmine.records.timeline import at_least, money, problems, unreported
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.sync import MessageStore
 
-# `--follow` reads the turns that began so short a time ago, in ms, and those that took longer.
-_RECENT = 600_000
+# The beginning of an id is looked for in so many of the newest traces.
 _AT_ONCE = 1_000
 
 
@@ -43,40 +36,30 @@ def list_traces(
     ] = None,
     limit: LimitOption = 50,
     after: AfterOption = None,
-    follow: FollowOption = False,
     full: FullOption = False,
     as_json: JSONOption = False,
 ) -> None:
     """List the traces of turns, the latest first; all filters must hold. Or show one of them.
 
-    With `--follow`, traces that are stored later come below, each in a line.
-
-    Examples: `jazzmine traces --agent desk --errors --since 7d`, `jazzmine traces --follow`,
-    `jazzmine traces 7e02…`
+    Examples: `jazzmine traces --agent desk --errors --since 7d`, `jazzmine traces 7e02…`
     """
     if turn is not None:
-        if follow or after is not None or where != TraceFilter():
+        if after is not None or where != TraceFilter():
             raise typer.BadParameter("give an ID, or filters")
         with stores.messages.open() as opened:
             _show_turn(trace_of(opened, turn), full, as_json)
         return
-    if follow and after is not None:
-        raise typer.BadParameter("give --follow or --after, not both")
     with stores.messages.open() as opened:
-        seen = _recent_traces(opened, where) if follow else []
         listed = opened.find_turn_traces(where, limit=limit + 1, after=after)
-        listed = first_of(listed, limit)
-        if as_json:
-            print_records(listed)
-        else:
-            with nullcontext() if follow else paged():
-                _print_traces(listed)
-        for trace in _added_traces(opened, where, [*seen, *listed]) if follow else ():
-            if as_json:
-                print_records([trace])
-            else:
-                facts = trace_line(trace, full)
-                write(shown(f"{trace.id}  {trace.conversation_id}  {facts}"))
+    columns = ["started", "trace", "conversation", "turn", "ms", "tokens", "intent", "error"]
+    with paged(as_json):
+        print_list(
+            first_of(listed, limit),
+            columns,
+            _row,
+            as_json=as_json,
+            numbers=("turn", "ms", "tokens"),
+        )
 
 
 def trace_of(store: MessageStore, given: str) -> TurnTrace:
@@ -99,54 +82,17 @@ def _show_turn(trace: TurnTrace, full: bool, as_json: bool) -> None:
         show_calls(trace, full)
 
 
-def _print_traces(traces: Iterable[TurnTrace]) -> None:
-    columns = ["started", "trace", "conversation", "turn", "ms", "tokens", "intent", "error"]
-    rows = (
-        (
-            when(trace.started_at_ms),
-            trace.id,
-            trace.conversation_id,
-            trace.turn_number or "",
-            trace.total_latency_ms,
-            at_least(str(trace.total_tokens), trace.total_tokens, unreported(trace)),
-            trace.detected_intent,
-            next(iter(problems(trace)), ""),
-        )
-        for trace in traces
+def _row(trace: TurnTrace) -> tuple[object, ...]:
+    return (
+        when(trace.started_at_ms),
+        trace.id,
+        trace.conversation_id,
+        trace.turn_number or "",
+        trace.total_latency_ms,
+        at_least(str(trace.total_tokens), trace.total_tokens, unreported(trace)),
+        trace.detected_intent,
+        next(iter(problems(trace)), ""),
     )
-    print_table(
-        columns,
-        rows,
-        times=("started",),
-        numbers=("turn", "ms", "tokens"),
-    )
-
-
-def _recent_traces(store: MessageStore, where: TraceFilter) -> list[TurnTrace]:
-    since = round(time.time() * 1000) - _RECENT
-    recent = where.model_copy(update={"started_from": max(since, where.started_from or since)})
-    shortest = _RECENT // 2
-    long = where.model_copy(update={"min_latency_ms": max(shortest, where.min_latency_ms or 0)})
-    traces = [
-        *store.find_turn_traces(recent, limit=_AT_ONCE),
-        *store.find_turn_traces(long, limit=_AT_ONCE),
-    ]
-    return sorted(
-        {trace.id: trace for trace in traces}.values(), key=lambda trace: trace.ended_at_ms
-    )
-
-
-def _added_traces(
-    store: MessageStore, where: TraceFilter, before: Iterable[TurnTrace]
-) -> Iterator[TurnTrace]:
-    """Yield the traces that are stored from now on; those of one second as their turns ended."""
-    seen = {trace.id for trace in before}
-    while True:
-        sys.stdout.flush()
-        time.sleep(POLL)
-        recent = _recent_traces(store, where)
-        yield from (trace for trace in recent if trace.id not in seen)
-        seen = {trace.id for trace in recent}
 
 
 def _tokens(tokens: int, group: UsageSummary) -> str:

@@ -1,12 +1,6 @@
 """The configuration of a store: a mapping, a URL, or None (the environment or a default)."""
 
-from jazzmine.config.base import (
-    BackendConfig,
-    require_bool,
-    require_number,
-    require_seconds,
-    require_text,
-)
+from jazzmine.config.base import BackendConfig
 from jazzmine.config.choice import (
     long_term_memory_config,
     message_store_config,
@@ -42,10 +36,6 @@ __all__ = [
     "SQLiteMemoryConfig",
     "long_term_memory_config",
     "message_store_config",
-    "require_bool",
-    "require_number",
-    "require_seconds",
-    "require_text",
     "shared_config",
     "working_memory_config",
 ]

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
 from dataclasses import dataclass, field, fields
 from string import whitespace
 from typing import Any, ClassVar
 
-from jazzmine.closest import hint
 from jazzmine.encryption import Keyring, keyring_of
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
 __all__ = [
     "BackendConfig",
     "path_of",
-    "refuse_options",
-    "require_bool",
-    "require_number",
-    "require_search",
-    "require_seconds",
     "require_text",
     "trimmed",
 ]
@@ -34,8 +28,8 @@ _ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db", "encryption", "pool"}
 class BackendConfig:
     """The options of one back end; its fields are the accepted keys besides `storage`.
 
-    An option of one name has one check, for all back ends, or is checked in `__post_init__` of its
-    class.
+    An option is checked by the type of its default; one without a default is a text. Other checks
+    are in `__post_init__` of its class.
 
     Args:
         encryption: the keys of encrypted values, a `Keyring` or `ID:BASE64[,ID:BASE64…]`; None
@@ -45,6 +39,8 @@ class BackendConfig:
 
     storage: ClassVar[str]
     schemes: ClassVar[tuple[str, ...]] = ()
+    # Whether other options in a URL are the driver's.
+    has_driver_options: ClassVar[bool] = False
     # The suffixes of a plain path that mean this back end.
     suffixes: ClassVar[tuple[str, ...]] = ()
 
@@ -54,11 +50,13 @@ class BackendConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "encryption", keyring_of(self.encryption))
         for name in ("path", "dsn", "uri", "url", "db", "schema"):
-            if isinstance(address := getattr(self, name, None), str):
+            address = getattr(self, name, None)
+            if isinstance(address, os.PathLike):
+                address = os.fspath(address)
+            if isinstance(address, str):
                 object.__setattr__(self, name, trimmed(address))
         for option in fields(self):
-            if option.name in _CHECKS:
-                _CHECKS[option.name](option.name, getattr(self, option.name))
+            _require(option.name, getattr(self, option.name), option.default)
 
     @property
     def search_language(self) -> str | None:
@@ -78,9 +76,7 @@ class BackendConfig:
     @classmethod
     def url_options(cls) -> dict[str, Any]:
         """Return the options that may be in a URL after the address, with their defaults."""
-        known = [field for field in fields(cls) if field.name not in _ADDRESSES]
-        own = [field for field in known if field not in fields(BackendConfig)]
-        return {field.name: field.default for field in (*own, *(x for x in known if x not in own))}
+        return {each.name: each.default for each in fields(cls) if each.name not in _ADDRESSES}
 
     @classmethod
     def require(cls, config: object) -> None:
@@ -93,15 +89,13 @@ class BackendConfig:
 
     @classmethod
     def from_url(cls, url: str) -> BackendConfig:
-        """Return the configuration that a URL with one of the `schemes` describes.
+        """Return the configuration of a URL with one of the `schemes`, whose options were read.
 
         By default, nothing may follow the scheme.
         """
-        scheme, _, rest = url.partition(":")
-        address, _, unknown = rest.partition("?")
+        scheme, _, address = url.partition(":")
         if address:
             raise ConfigurationError(f"nothing may follow {scheme}: in the URL, except options")
-        refuse_options(cls, unknown)
         return cls()
 
 
@@ -124,74 +118,46 @@ def path_of(url: str) -> str:
     return path
 
 
-def refuse_options(kind: type[BackendConfig], query: str) -> None:
-    """Raise if a URL's query has more than the options of a back end."""
-    if query:
-        name = query.partition("=")[0]
-        raise ConfigurationError(
-            f"unknown option {name!r} in the URL{hint(name, kind.url_options())}"
-        )
+def trimmed(text: str) -> str:
+    """Return an address or a name without white space, a byte order mark or quotes around it.
+
+    A line of a file or of a command's output may have them (`docker --env-file` keeps quotes), and
+    they would name another store.
+    """
+    text = text.strip(_AROUND)
+    is_quoted = len(text) > 1 and text[0] in "\"'" and text[0] == text[-1]
+    return text[1:-1] if is_quoted else text
 
 
 def require_text(key: str, value: object) -> None:
     """Raise unless the value is a string that is not empty; the error does not contain it."""
     if not isinstance(value, str):
-        raise ConfigurationError(f"{key} must be a string, not {type(value).__name__}")
+        raise _wrong(key, "a string", value)
     if not value:
         raise ConfigurationError(f"{key} must not be empty")
     if "\0" in value:
         raise ConfigurationError(f"{key} must not hold U+0000")
 
 
-def require_bool(key: str, value: object) -> None:
-    """Raise unless the value is True or False."""
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{key} must be True or False, not {type(value).__name__}")
+def _require(key: str, value: object, default: object) -> None:
+    """Raise unless the value of an option has the type of its default, and is in its range."""
+    if key == "search":
+        if not isinstance(value, bool | str) or value == "":
+            raise ConfigurationError('search must be True, False or a language such as "english"')
+    elif isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise _wrong(key, "True or False", value)
+    elif isinstance(default, float):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise _wrong(key, "a number of seconds", value)
+        if not 0 < value < float("inf"):
+            raise ConfigurationError(f"{key} must be more than 0 s, not {value}")
+    elif isinstance(default, int):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _wrong(key, "an integer", value)
+    elif default is not None:
+        require_text(key, value)
 
 
-def require_search(key: str, value: object) -> None:
-    """Raise unless the value is True, False or the name of a language."""
-    if not isinstance(value, bool | str) or value == "":
-        raise ConfigurationError(f'{key} must be True, False or a language such as "english"')
-
-
-def require_number(key: str, value: object, least: int) -> None:
-    """Raise unless the value is an integer of `least` or more."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigurationError(f"{key} must be an integer, not {type(value).__name__}")
-    if value < least:
-        raise ConfigurationError(f"{key} must be {least} or more, not {value}")
-
-
-def trimmed(text: str) -> str:
-    """Return an address or a name without the white space around it, or a byte order mark.
-
-    A line of a file or of a command's output may have them, and they would name another store.
-    """
-    return text.strip(_AROUND)
-
-
-def require_seconds(key: str, value: object) -> None:
-    """Raise unless the value is a positive, finite number (of seconds)."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigurationError(f"{key} must be a number of seconds, not {type(value).__name__}")
-    if not 0 < value < float("inf"):
-        raise ConfigurationError(f"{key} must be more than 0 s, not {value}")
-
-
-_CHECKS: dict[str, Callable[[str, object], None]] = {
-    "db": require_text,
-    "dsn": require_text,
-    "encryption_accepts_plain": require_bool,
-    "fsync": require_bool,
-    "lease_seconds": require_seconds,
-    "lock_timeout": require_seconds,
-    "migration_timeout": require_seconds,
-    "prepare": require_bool,
-    "search": require_search,
-    "strict": require_bool,
-    "timeout": require_seconds,
-    "ttl_seconds": require_seconds,
-    "uri": require_text,
-    "url": require_text,
-}
+def _wrong(key: str, expected: str, value: object) -> ConfigurationError:
+    return ConfigurationError(f"{key} must be {expected}, not {type(value).__name__}")

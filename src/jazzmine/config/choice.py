@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
-from typing import Any
+from typing import Any, cast
+from urllib.parse import unquote_plus
 
 from jazzmine.closest import hint
 from jazzmine.config.base import BackendConfig, trimmed
@@ -18,7 +19,6 @@ from jazzmine.config.message_stores import (
     PostgresConfig,
     SQLiteConfig,
 )
-from jazzmine.config.url_options import split_options
 from jazzmine.config.working_memories import (
     MemoryStoreConfig,
     PostgresMemoryConfig,
@@ -63,41 +63,44 @@ _SHARED: tuple[type[BackendConfig], ...] = (
     PostgresMemoryConfig,
 )
 
-# One letter is a drive of Windows.
+_NAMES = {
+    _MESSAGE_STORES: "message store",
+    _WORKING_MEMORIES: "working memory",
+    _SHARED: "place for all three kinds of store",
+}
+
 logger: logging.Logger = logging.getLogger(__name__)
 
+# One letter is a drive of Windows.
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
+# The texts of an option in a URL.
+_BOOLEANS = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+Value = bool | int | float | str | None
 Address = Mapping[str, object] | str | os.PathLike[str] | None
 
 
-def message_store_config(config: Address) -> BackendConfig:
-    """Return the configuration for the argument of `MessageStore.initialize`.
+# Each of these functions returns the configuration for an argument of `initialize`, or raises
+# `ConfigurationError`: an unknown storage or key, or a value of a wrong type. A URL whose scheme
+# names no back end is an `InvalidAddressError`.
 
-    Raises:
-        ConfigurationError: an unknown storage or key, or a value of a wrong type.
-        InvalidAddressError: a URL whose scheme names no back end.
-    """
+
+def message_store_config(config: Address) -> BackendConfig:
+    """Return the configuration for the argument of `MessageStore.initialize`."""
     return _read(config, _MESSAGE_STORES, "JAZZMINE_MESSAGE_STORE")
 
 
 def working_memory_config(config: Address) -> BackendConfig:
-    """Return the configuration for the argument of `WorkingMemoryStore.initialize`.
-
-    Raises:
-        ConfigurationError: an unknown storage or key, or a value of a wrong type.
-        InvalidAddressError: a URL whose scheme names no back end.
-    """
+    """Return the configuration for the argument of `WorkingMemoryStore.initialize`."""
     return _read(config, _WORKING_MEMORIES, "JAZZMINE_WORKING_MEMORY")
 
 
 def long_term_memory_config(config: Address) -> BackendConfig:
-    """Return the configuration for the argument of `LongTermMemoryStore.initialize`.
-
-    Raises:
-        ConfigurationError: an unknown storage or key, or a value of a wrong type.
-        InvalidAddressError: a URL whose scheme names no back end.
-    """
+    """Return the configuration for the argument of `LongTermMemoryStore.initialize`."""
     found = _read(config, _LONG_TERM_MEMORIES, "JAZZMINE_LONG_TERM_MEMORY")
     if found.search_language is not None:
         raise ConfigurationError("search is an option of message stores; items have it always")
@@ -105,12 +108,7 @@ def long_term_memory_config(config: Address) -> BackendConfig:
 
 
 def shared_config(config: Mapping[str, object] | str | os.PathLike[str]) -> BackendConfig:
-    """Return the configuration for the argument of `open_stores`.
-
-    Raises:
-        ConfigurationError: an unknown storage or key, or a value of a wrong type.
-        InvalidAddressError: a URL whose scheme names no back end that has all kinds of store.
-    """
+    """Return the configuration for the argument of `open_stores`."""
     if config is None:
         raise ConfigurationError("config must be a mapping, a URL or a path, not None")
     return _read(config, _SHARED, "")
@@ -149,32 +147,55 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
     scheme = url.partition(":")[0].lower()
     for kind in kinds:
         if scheme in kind.schemes:
-            address, options = split_options(url, kind.url_options())
+            address, options = _split_options(url, kind)
             changes: dict[str, Any] = {**options}
             return replace(kind.from_url(address), **changes)
     if not _SCHEME.match(url):
         return _read_path(url, kinds)
     # The text does not repeat the URL, which may contain a password.
     known = [f"{scheme}:" for kind in kinds for scheme in kind.schemes]
-    others = {other for kind in (*_MESSAGE_STORES, *_WORKING_MEMORIES) for other in kind.schemes}
-    what = {
-        _MESSAGE_STORES: "message store",
-        _WORKING_MEMORIES: "working memory",
-        _SHARED: "place for all three kinds of store",
-    }
-    if scheme in others:
-        wrong = f"{scheme}: is no {what.get(kinds, 'long-term memory')}"
-        raise InvalidAddressError(f"{wrong}; allowed: {', '.join(known)}")
+    if any(scheme in kind.schemes for kind in (*_MESSAGE_STORES, *_WORKING_MEMORIES)):
+        raise InvalidAddressError(
+            f"{scheme}: is no {_NAMES.get(kinds, 'long-term memory')}; allowed: {', '.join(known)}"
+        )
     raise InvalidAddressError(f"the URL names no known storage{hint(f'{scheme}:', known)}")
 
 
-def _read_path(path: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
-    """Choose the back end by the suffix of a path.
+def _split_options(url: str, kind: type[BackendConfig]) -> tuple[str, dict[str, Value]]:
+    """Return a URL without a back end's options, and the values of these."""
+    address, mark, query = url.partition("?")
+    options: dict[str, Value] = {}
+    rest = []
+    defaults = kind.url_options()
+    for part in query.split("&"):
+        name, separator, value = part.partition("=")
+        if name == "encryption":
+            raise ConfigurationError(
+                "encryption cannot be in a URL, because URLs are logged: set JAZZMINE_ENCRYPTION,"
+                " or give the option in a mapping"
+            )
+        if separator and name in defaults:
+            options[name] = _option(name, unquote_plus(value), defaults[name])
+        elif kind.has_driver_options:
+            rest.append(part)
+        elif part:
+            raise ConfigurationError(f"unknown option {name!r} in the URL{hint(name, defaults)}")
+    return (f"{address}{mark}{'&'.join(rest)}" if rest else address), options
 
-    Raises:
-        ConfigurationError: the suffix is unknown; the text does not repeat the path, which may be a
-            secret.
-    """
+
+def _option(name: str, text: str, default: Value) -> Value:
+    """Return a value of the type of the default; without one it is a text."""
+    if default is None or (name == "search" and text.lower() not in _BOOLEANS):  # a language
+        return text
+    try:
+        return _BOOLEANS[text.lower()] if isinstance(default, bool) else type(default)(text)
+    except (KeyError, ValueError):
+        kinds = {bool: "true or false", int: "an integer", float: "a number"}
+        raise ConfigurationError(f"{name} must be {kinds[type(default)]}, in the URL too") from None
+
+
+def _read_path(path: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
+    """Choose the back end by the suffix of a path, which no error repeats: it may be secret."""
     files = [kind for kind in kinds if kind.suffixes]
     for kind in files:
         if path.lower().endswith(kind.suffixes):
@@ -202,21 +223,18 @@ def _read_mapping(
     for key in options:
         if key not in names:
             # Perhaps the key "storage" was forgotten: this storage is the default.
-            others = [
-                kind.storage for kind in kinds if key in (field.name for field in fields(kind))
-            ]
-            meant = f"; it is one of {' and '.join(map(repr, others))}"
+            others = [repr(each.storage) for each in kinds if key in each.__dataclass_fields__]
+            meant = f"; it is one of {' and '.join(others)}" if others else ""
             raise ConfigurationError(
                 f"unknown key {key!r} for storage {kind.storage!r}"
-                f"{meant if others else hint(str(key), ['storage', *names])}"
+                f"{meant or hint(str(key), ['storage', *names])}"
             )
     for option in known:
         if option.default is MISSING and option.name not in options:
             raise ConfigurationError(f"storage {kind.storage!r} needs the key {option.name!r}")
     if "storage" not in config:
         _require_own_suffix(options.get("path"), kind, kinds)
-    checked: dict[str, Any] = options
-    return kind(**checked)
+    return kind(**cast("dict[str, Any]", options))
 
 
 def _require_own_suffix(

@@ -10,8 +10,6 @@ from urllib.parse import unquote
 from jazzmine.config.base import (
     BackendConfig,
     path_of,
-    refuse_options,
-    require_number,
     require_text,
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
@@ -37,9 +35,6 @@ class FileConfig(BackendConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.path, os.PathLike):
-            object.__setattr__(self, "path", os.fspath(self.path))
-        require_text("path", self.path)
         if self.path == ":memory:":
             raise ConfigurationError(
                 "path is that of a file; for a store in the process, take memory:"
@@ -49,10 +44,8 @@ class FileConfig(BackendConfig):
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Read `SCHEME:PATH`; `%3F` is a "?" in the path, and the options were read before."""
-        path, _, unknown = path_of(url).partition("?")
-        refuse_options(cls, unknown)
-        return cls(path=unquote(path))
+        """Read `SCHEME:PATH`; `%3F` is a "?" in the path."""
+        return cls(path=unquote(path_of(url)))
 
 
 @dataclass(frozen=True)
@@ -129,6 +122,7 @@ class MongoDBConfig(BackendConfig):
 
     storage: ClassVar[str] = "mongodb"
     schemes: ClassVar[tuple[str, ...]] = ("mongodb", "mongodb+srv")
+    has_driver_options: ClassVar[bool] = True
 
     uri: str = field(repr=False)
     db: str = "chatbot"
@@ -189,6 +183,7 @@ class PostgresConfig(BackendConfig):
 
     storage: ClassVar[str] = "postgres"
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
+    has_driver_options: ClassVar[bool] = True
 
     dsn: str = field(repr=False)
     pool_min: int = 2
@@ -202,11 +197,10 @@ class PostgresConfig(BackendConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_number("pool_min", self.pool_min, least=0)
-        require_number("pool_max", self.pool_max, least=1)
-        if self.pool_max < self.pool_min:
+        if not 0 <= self.pool_min <= self.pool_max or not self.pool_max:
             raise ConfigurationError(
-                f"pool_max must not be less than pool_min: {self.pool_max} < {self.pool_min}"
+                "pool_min must be 0 or more, and pool_max 1 or more and not less than pool_min:"
+                f" {self.pool_min}, {self.pool_max}"
             )
         if self.schema is None:
             return

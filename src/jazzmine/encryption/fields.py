@@ -1,14 +1,14 @@
-"""The encrypted fields of each record: the words and the data of people and of tools.
+"""The readable fields of each record; encrypted are the words and the data of people and of tools.
 
 Readable are the fields that stores sort, page, sum up, join and erase by: ids, times, roles, flags,
-counts and costs, and the names of models, tools, flows and agents. Each field of each record is
-named here once.
+counts and costs, and the names of models, tools, flows and agents. All other fields are encrypted,
+so a new one is, too, until it is named here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from jazzmine.records.base import Record
 from jazzmine.records.items import MemoryItem
@@ -26,62 +26,6 @@ from jazzmine.records.traces import (
 )
 
 __all__ = ["ENCRYPTED", "PARTS", "READABLE"]
-
-#: The encrypted fields, each with the value that is stored in its place. `errors` of a trace is
-#: [""] there if it has any, so that failed turns can be counted.
-ENCRYPTED: Mapping[type[Record], Mapping[str, Any]] = {
-    Conversation: {"title": "", "metadata": {}},
-    Message: {
-        "original_content": "",
-        "enhanced_message": "",
-        "explicit_context": None,
-        "sentiment_score": 0.0,
-        "intent": "unknown",
-        "entities": [],
-        "reasoning_steps": None,
-        "errors": None,
-        "metadata": {},
-    },
-    TurnTrace: {
-        "reasoning_steps": [],
-        "errors": [],
-        "detected_entities": [],
-        "sentiment_score": 0.0,
-        "metadata": {},
-    },
-    LLMCallRecord: {"input": None, "output": None, "error": None, "metadata": {}},
-    ScriptGenAttempt: {"parse_error": None},
-    TaskEmission: {"description": ""},
-    ToolTrace: {
-        "arguments": None,
-        "description": "",
-        "final_script": None,
-        "final_data": None,
-        "intermediates": [],
-        "error": None,
-        "traceback": None,
-        "api_calls": [],
-    },
-    SlotEvent: {"value": None, "validation_error": None},
-    ConfirmationEvent: {"question": ""},
-    FlowEvent: {},
-    EmissionRecord: {"metadata": {}},
-    MemoryItem: {"value": {}, "data": None},
-}
-
-#: The fields with lists of other records, whose own fields are encrypted or readable.
-PARTS: Mapping[type[Record], Mapping[str, type[Record]]] = {
-    TurnTrace: {
-        "llm_calls": LLMCallRecord,
-        "task_emissions": TaskEmission,
-        "tool_traces": ToolTrace,
-        "emission_records": EmissionRecord,
-        "slot_events": SlotEvent,
-        "confirmation_events": ConfirmationEvent,
-        "flow_events": FlowEvent,
-    },
-    ToolTrace: {"generation_attempts": ScriptGenAttempt},
-}
 
 
 def _names(text: str) -> frozenset[str]:
@@ -120,4 +64,37 @@ READABLE: Mapping[type[Record], frozenset[str]] = {
     MemoryItem: _names(
         "namespace key user_id source_message_id created_at updated_at expires_at revision"
     ),
+}
+
+#: The fields with lists of records of these classes, whose own fields are encrypted or readable.
+PARTS: Mapping[type[Record], Mapping[str, type[Record]]] = {
+    kind: {
+        name: part
+        for name, field in kind.model_fields.items()
+        for part in get_args(field.annotation)
+        if part in READABLE
+    }
+    for kind in READABLE
+}
+
+# In place of the encrypted fields that have no default.
+_EMPTY = {"original_content": "", "description": "", "question": "", "value": {}}
+
+
+def _empty(kind: type[Record], name: str) -> Any:
+    field = kind.model_fields[name]
+    if field.is_required():
+        return _EMPTY[name]
+    return field.get_default(call_default_factory=True, validated_data={})
+
+
+#: The encrypted fields, each with the value that is stored in its place. `errors` of a trace is
+#: [""] there if it has any, so that failed turns can be counted.
+ENCRYPTED: Mapping[type[Record], Mapping[str, Any]] = {
+    kind: {
+        name: _empty(kind, name)
+        for name in kind.model_fields
+        if name not in READABLE[kind] and name not in PARTS[kind]
+    }
+    for kind in READABLE
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json, to_json
 
@@ -13,8 +13,12 @@ from jazzmine.errors import DecryptionError
 from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.item_rows import ItemChange, ItemRow, ItemVersion, path_text
+from jazzmine.records.rows import body_of
 
-__all__ = ["ItemCodec", "value_of"]
+if TYPE_CHECKING:
+    from jazzmine.config import BackendConfig
+
+__all__ = ["ItemCodec", "item_codec", "value_of"]
 
 # The beginning of encrypted bytes, before `ID:`.
 _HEAD = b"jazzmine:sealed:"
@@ -22,15 +26,18 @@ _HEAD = b"jazzmine:sealed:"
 _NONCE_BYTES = 12
 
 
+def item_codec(config: BackendConfig) -> ItemCodec | None:
+    """Return the codec of a long-term memory; None if its configuration has no keys."""
+    if config.keyring is None:
+        return None
+    return ItemCodec(config.keyring, config.encryption_accepts_plain)
+
+
 class ItemCodec:
-    """Encrypts and decrypts items with the keys of a store.
+    """Encrypts and decrypts items; `accepts_plain` reads plain values, too.
 
     The value is encrypted together with the nonce of the data, so that it does not open beside the
     data of another version of the item. A vector is encrypted by itself.
-
-    Args:
-        keyring: the keys.
-        accepts_plain: whether plain values are read, too.
     """
 
     def __init__(self, keyring: Keyring, accepts_plain: bool) -> None:
@@ -49,15 +56,7 @@ class ItemCodec:
         return replace(change, item=item, vector=vector)
 
     def decrypted(self, rows: Sequence[ItemRow], reads: str = "items") -> list[ItemRow]:
-        """Return decrypted rows.
-
-        Args:
-            rows: as the back end returned them.
-            reads: the columns of the rows, as in `ItemQuery`.
-
-        Raises:
-            DecryptionError: a value does not open, or is not encrypted.
-        """
+        """Return decrypted rows with the columns `reads`, or raise `DecryptionError`."""
         if reads == "vectors":
             return [self._opened_vector(row) for row in rows]
         if reads == "all":
@@ -66,25 +65,24 @@ class ItemCodec:
 
     def key_id(self, row: ItemRow) -> str | None:
         """Return the id of the key of the value of a row; None if it is plain."""
-        text = encrypted_text(_parsed(row[1]))
+        text = encrypted_text(body_of(row))
         return None if text is None else text.partition(":")[0]
 
     def vector_key_id(self, row: ItemRow) -> str | None:
-        """Return the id of the key of the vector of a row; None if it is plain."""
-        parts = _parts(row[2])
+        """Return the id of the key of the vector at the end of a row; None if it is plain."""
+        parts = _parts(row[-1])
         return None if parts is None else parts[0]
 
     def rekeyed(self, row: ItemRow) -> ItemVersion:
         """Return value and data of a row, encrypted with the first key; raise as `decrypted`."""
-        _, value, data, *_ = self._opened(row, has_data=True)
-        path = path_text(row)
-        encrypted, encrypted_data = self._encrypted_value(path, _parsed(value), data)
+        opened, path = self._opened(row, has_data=True), path_text(row)
+        encrypted, encrypted_data = self._encrypted_value(path, value_of(opened), opened[2])
         return ItemVersion(path, row[8], {"value": encrypted, "data": encrypted_data})
 
     def rekeyed_vector(self, row: ItemRow) -> ItemVersion:
-        """Return the vector of a row, encrypted with the first key; raise as `decrypted`."""
+        """Return the vector at the end of a row, encrypted with the first key."""
         path = path_text(row)
-        vector = self._bytes(path, "vector", self._opened_vector(row)[2])
+        vector = self._bytes(path, "vector", self._opened_bytes(path, "vector", row[-1]))
         return ItemVersion(path, row[8], {"vector": vector})
 
     def _encrypted_value(
@@ -98,8 +96,8 @@ class ItemCodec:
         return {ENCRYPTED_KEY: text}, data
 
     def _opened(self, row: ItemRow, *, has_data: bool) -> ItemRow:
-        _, stored, data, *rest = row
-        path, value = path_text(row), _parsed(stored)
+        _, _, data, *rest = row
+        path, value = path_text(row), body_of(row)
         name, encrypted = _name(path), encrypted_text(value)
         if encrypted is None:
             require_accepted(self._accepts_plain, name)
@@ -160,14 +158,5 @@ def _context(path: str, field: str) -> bytes:
 
 def value_of(row: ItemRow) -> dict[str, Any]:
     """Return the value of an opened row; {} if it is no object."""
-    value = _parsed(row[1])
+    value = body_of(row)
     return value if isinstance(value, dict) else {}
-
-
-def _parsed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return value
-    try:
-        return from_json(value)
-    except ValueError:
-        return None

@@ -8,7 +8,7 @@ empty fields or the number of keys of its metadata.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import from_json, to_json
 
@@ -22,7 +22,10 @@ from jazzmine.records.rows import Row, body_of, row_id
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RecordCodec", "require_readable"]
+if TYPE_CHECKING:
+    from jazzmine.config import BackendConfig
+
+__all__ = ["NO_SEARCH", "RecordCodec", "record_codec", "require_readable"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -36,13 +39,23 @@ _NAMES: dict[type[Record], str] = {
 _SOME_ERRORS = [""]
 
 
-class RecordCodec:
-    """Encrypts and decrypts records with the keys of a store.
+NO_SEARCH = (
+    "search and encryption exclude each other: a search index is not encrypted; without keys,"
+    " `jazzmine index --off` removes it"
+)
 
-    Args:
-        keyring: the keys.
-        accepts_plain: whether a record that is not encrypted is read as it is.
-    """
+
+def record_codec(config: BackendConfig) -> RecordCodec | None:
+    """Return the codec of a message store, which has no search; None without keys."""
+    if config.keyring is None:
+        return None
+    if config.search_language is not None:
+        raise ConfigurationError(NO_SEARCH)
+    return RecordCodec(config.keyring, config.encryption_accepts_plain)
+
+
+class RecordCodec:
+    """Encrypts and decrypts records; `accepts_plain` reads plain ones, too."""
 
     def __init__(self, keyring: Keyring, accepts_plain: bool) -> None:
         self.keyring = keyring
@@ -61,14 +74,8 @@ class RecordCodec:
     ) -> list[dict[str, Any] | None]:
         """Return the bodies of rows with the decrypted values; None for one that is no object.
 
-        Args:
-            kind: the class of the records.
-            rows: as the back end returned them; they are not changed.
-            conversation_id: the conversation that was asked for; a record of another conversation
-                does not open. None takes each record's own.
-
-        Raises:
-            DecryptionError: one does not open, or is not encrypted.
+        The rows are not changed. A record of another conversation than `conversation_id` does not
+        open; None takes each record's own. `DecryptionError` is raised for a plain one, too.
         """
         owner_field = "id" if kind is Conversation else "conversation_id"
         bodies: list[dict[str, Any] | None] = []
@@ -94,12 +101,14 @@ class RecordCodec:
         bound_to = context(_NAMES[kind], "fields", owner, record_id)
         values = from_json(self.keyring.decrypt_text(text, bound_to, name))
         del body["metadata"]
-        whole = _uncovered(kind, body, values)
-        if whole is None or len(metadata) > 1:
+        try:
+            if len(metadata) > 1:
+                raise ValueError
+            return _uncovered(kind, body, values)
+        except ValueError:
             raise DecryptionError(
                 f"{name} was changed: values that are not encrypted are beside its encrypted ones"
-            )
-        return whole
+            ) from None
 
     def key_id(self, row: Row) -> str | None:
         """Return the id of the key that a row is encrypted with; None if it is plain."""
@@ -109,13 +118,9 @@ class RecordCodec:
 
 
 def require_readable(where: TraceFilter) -> None:
-    """Raise if a filter names an encrypted field: nothing can be found by it.
-
-    Raises:
-        ConfigurationError: it names one.
-    """
+    """Raise `ConfigurationError` if a filter names an encrypted field."""
     for kind, wanted in ((ToolTrace, where.tool), (LLMCallRecord, where.llm_call)):
-        hidden = sorted(set(wanted or ()) & {*ENCRYPTED[kind], *PARTS.get(kind, ())})
+        hidden = sorted(set(wanted or ()) & {*ENCRYPTED[kind], *PARTS[kind]})
         if hidden:
             raise ConfigurationError(
                 f"{', '.join(hidden)} of {kind.__name__} is encrypted in this store: traces cannot"
@@ -134,7 +139,7 @@ def _values(record: Record) -> dict[str, Any]:
         value = getattr(record, name)
         if value != empty:
             values[name] = value
-    for name in PARTS.get(type(record), ()):
+    for name in PARTS[type(record)]:
         parts = [_values(part) for part in getattr(record, name)]
         if any(parts):
             values[name] = parts
@@ -144,47 +149,31 @@ def _values(record: Record) -> dict[str, Any]:
 def _covered(record: AnyRecord, more: dict[str, Any]) -> AnyRecord:
     """Return a copy of a record with the stored values in place of its encrypted fields."""
     covered = {**ENCRYPTED[type(record)], **more}
-    for name in PARTS.get(type(record), ()):
+    for name in PARTS[type(record)]:
         covered[name] = [_covered(part, {}) for part in getattr(record, name)]
     if isinstance(record, TurnTrace) and record.errors:
         covered["errors"] = _SOME_ERRORS
     return record.model_copy(update=covered)
 
 
-def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a record as JSON types, with its encrypted values and those of the records in it.
+def _uncovered(kind: type[Record], stored: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored record with its encrypted values and those of the records in it.
 
-    Args:
-        kind: the class of the record.
-        stored: the record as it is stored.
-        values: its encrypted values.
-
-    Returns:
-        None if a value was stored in place of an encrypted one that does not belong there.
+    Raise `ValueError` if a value is stored in place of an encrypted one that does not belong there.
     """
-    if not isinstance(stored, dict):
-        return None
     empties = ENCRYPTED[kind]
     if kind is TurnTrace and "errors" in values:
-        if stored.get("errors") != _SOME_ERRORS:
-            return None
-        stored = {**stored, "errors": []}
-    for name, value in stored.items():
-        if name in empties and value != empties[name]:
-            return None
+        empties = {**empties, "errors": _SOME_ERRORS}
+    if not isinstance(stored, dict):
+        raise ValueError
+    for name in empties.keys() & stored.keys():
+        if stored[name] != empties[name]:
+            raise ValueError
     whole = {**stored, **values}
-    parts_of = PARTS.get(kind)
-    if parts_of is None:
-        return whole
-    for name, part in parts_of.items():
+    for name, part in PARTS[kind].items():
         parts = stored.get(name, [])
         if not isinstance(parts, list):
-            return None
+            raise ValueError
         given = values.get(name) or [{}] * len(parts)
-        if len(given) != len(parts):
-            return None
-        uncovered = [_uncovered(part, *pair) for pair in zip(parts, given, strict=True)]
-        if None in uncovered:
-            return None
-        whole[name] = uncovered
+        whole[name] = [_uncovered(part, *pair) for pair in zip(parts, given, strict=True)]
     return whole

@@ -18,13 +18,9 @@ _END = b'"}'
 
 
 class StateForm:
-    """Writes working memories, and reads them.
+    """Writes and reads working memories, as plain JSON without a keyring.
 
     An encrypted state is bound to its conversation and to the user that is kept beside it.
-
-    Args:
-        keyring: the keys; None stores the states as JSON.
-        accepts_plain: whether plain states are read in spite of the keys.
     """
 
     def __init__(self, keyring: Keyring | None, accepts_plain: bool = False) -> None:
@@ -45,12 +41,6 @@ class StateForm:
     ) -> WorkingMemory:
         """Return the working memory that was stored.
 
-        Args:
-            data: the stored state.
-            conversation_id: its conversation.
-            user_id: the user that is kept beside it.
-            kind: the class of the result.
-
         Raises:
             DecryptionError: it does not open, is not encrypted, or there are no keys.
             NewerFormatError: a newer version of this library wrote it.
@@ -70,10 +60,8 @@ class StateForm:
         return None if text is None else text.partition(":")[0]
 
     def _opened(self, data: bytes, conversation_id: str, user_id: str) -> bytes:
-        text, name = (
-            _encrypted_text(data),
-            f"the working memory of conversation {conversation_id!r}",
-        )
+        text = _encrypted_text(data)
+        name = f"the working memory of conversation {conversation_id!r}"
         if self.keyring is None:
             if text is not None:
                 raise encrypted_without_keys(name, text)

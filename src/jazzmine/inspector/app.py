@@ -24,17 +24,9 @@ from jazzmine.core import MessageStore, WorkingMemoryStore
 from jazzmine.errors import JazzmineError, NotFoundError, StoreUnavailableError
 from jazzmine.inspector.filters import BadFilter
 from jazzmine.inspector.pages import Pages, Stores
-from jazzmine.inspector.security import LOOPBACK, STATIC, Access, guarded
+from jazzmine.inspector.security import LOOPBACK, STATIC, Access, Guard
 
 __all__ = ["create_app", "listen", "serve"]
-
-_NAMES = {
-    "json": "a JSON file",
-    "sqlite": "SQLite",
-    "postgres": "PostgreSQL",
-    "mongodb": "MongoDB",
-    "redis": "Redis",
-}
 
 _STATIC_FILES = Path(__file__).with_name("static")
 
@@ -71,44 +63,30 @@ def create_app(stores: Stores, access: Access, hosts: Sequence[str] = LOOPBACK) 
         ],
         exception_handlers=_error_pages(pages),
     )
-    return guarded(app, access, hosts, refuse)
+    return Guard(app, access, hosts, refuse)
 
 
 def _error_pages(pages: Pages) -> dict[Any, ErrorPage]:
     """Return the page that each kind of error gets."""
 
-    async def not_found(request: Request, error: Exception) -> Response:
-        text = "There is no such page."
+    async def problem(request: Request, error: Exception) -> Response:
         if isinstance(error, NotFoundError):
             text = f"{str(error.args[0]).rstrip('.')}. It may have been deleted."
-        return pages.problem(404, "Not found", text)
+            return pages.problem(404, "Not found", text)
+        if isinstance(error, HTTPException):
+            return pages.problem(404, "Not found", "There is no such page.")
+        if isinstance(error, BadFilter):
+            return pages.problem(400, "This address is not valid", str(error))
+        if isinstance(error, StoreUnavailableError | TimeoutError):
+            query = f"?{request.url.query}" if request.url.query else ""
+            text = f"{error} `jazzmine doctor` says what is wrong."
+            again = request.url.path + query
+            return pages.problem(503, "The store is not available", text, again)
+        return pages.problem(500, "This could not be shown", f"{type(error).__name__}: {error}")
 
-    async def unavailable(request: Request, error: Exception) -> Response:
-        text = f"{error} `jazzmine doctor` says what is wrong."
-        return pages.problem(503, "The store is not available", text, _path_of(request))
-
-    async def wrong(request: Request, error: Exception) -> Response:
-        return pages.problem(400, "This address is not valid", str(error))
-
-    async def failed(request: Request, error: Exception) -> Response:
-        text = f"{type(error).__name__}: {error}"
-        return pages.problem(500, "This could not be shown", text)
-
-    return {
-        BadFilter: wrong,
-        HTTPException: not_found,
-        NotFoundError: not_found,
-        StoreUnavailableError: unavailable,
-        TimeoutError: unavailable,
-        # A key or a record that is wrong. A traceback on the terminal is for other errors alone.
-        JazzmineError: failed,
-        ValidationError: failed,
-        Exception: failed,
-    }
-
-
-def _path_of(request: Request) -> str:
-    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+    # A traceback on the terminal is for errors of no other kind alone.
+    kinds = (HTTPException, BadFilter, TimeoutError, JazzmineError, ValidationError, Exception)
+    return dict.fromkeys(kinds, problem)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -149,12 +127,8 @@ async def serve(
             working_memory = new_working_memory(memory)
             await stack.enter_async_context(await working_memory.open())
         access = Access(listening.getsockname()[1])
-        stores = Stores(
-            store,
-            working_memory,
-            _NAMES.get(messages.storage, messages.storage),
-            _NAMES.get(memory.storage, memory.storage) if memory else "",
-        )
+        kept_in = memory.storage if memory else ""
+        stores = Stores(store, working_memory, messages.storage, kept_in)
         shown = f"[{host}]" if ":" in host else host
         app = create_app(stores, access, (*LOOPBACK, shown.lower(), *names))
         ready(f"http://{shown}:{listening.getsockname()[1]}/?token={access.token}")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import date, timedelta
-from itertools import groupby
-from typing import NamedTuple
+from typing import Any
 
 from jazzmine.records.usage import UsageSummary
 
-__all__ = ["Bar", "Column", "Columns", "bars", "columns"]
+__all__ = ["bars", "columns"]
 
 MOST_BARS = 50
 
@@ -19,123 +17,52 @@ MOST_DAYS = 124
 
 HEIGHT = 100.0
 
-
-@dataclass(frozen=True)
-class Bar:
-    """A group of turns; its bar is `width` percent of the longest."""
-
-    usage: UsageSummary
-    width: float
-
-
-def bars(usages: Sequence[UsageSummary]) -> list[Bar]:
-    """Return the bars of the groups with the most tokens."""
-    longest = max((max(usage.total_tokens, 0) for usage in usages), default=0) or 1
-    return [
-        Bar(usage, round(100 * max(usage.total_tokens, 0) / longest, 2))
-        for usage in usages[:MOST_BARS]
-    ]
+# What the columns sum up, by its name in the templates.
+_SUMS = {
+    "tokens": "total_tokens",
+    "turns": "turns",
+    "failed": "failed_turns",
+    "cost": "cost_usd",
+    "unreported": "unreported_calls",
+    "unpriced": "unpriced_calls",
+}
 
 
-@dataclass(frozen=True)
-class Column:
-    """A day or a month: `x` and `width` in units of a column, `y` and `height` of `HEIGHT`."""
-
-    label: str
-    tokens: int
-    turns: int
-    failed: int
-    cost: float
-    unreported: int
-    unpriced: int
-    x: int
-    y: float
-    height: float
+def bars(usages: Sequence[UsageSummary]) -> list[tuple[UsageSummary, float]]:
+    """Return the groups with the most tokens, and their bars in percent of the longest."""
+    longest = max((usage.total_tokens for usage in usages), default=0)
+    return [(usage, _percent(usage.total_tokens, longest)) for usage in usages[:MOST_BARS]]
 
 
-@dataclass(frozen=True)
-class Columns:
-    """A column for each day (or month) from the first with any usage to the last."""
+def columns(usages: Sequence[UsageSummary]) -> dict[str, Any]:
+    """Return the chart of usage by day, with the sums of all days.
 
-    columns: list[Column]
-    unit: str
-    most: int
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of all columns."""
-        return sum(column.tokens for column in self.columns)
-
-    @property
-    def turns(self) -> int:
-        """The turns of all columns."""
-        return sum(column.turns for column in self.columns)
-
-    @property
-    def failed(self) -> int:
-        """The turns with errors of all columns."""
-        return sum(column.failed for column in self.columns)
-
-    @property
-    def cost(self) -> float:
-        """What the model calls of all columns cost, as far as it is known, in US dollars."""
-        return sum(column.cost for column in self.columns)
-
-    @property
-    def unreported(self) -> int:
-        """The model calls that did not report their tokens."""
-        return sum(column.unreported for column in self.columns)
-
-    @property
-    def unpriced(self) -> int:
-        """The model calls without a cost."""
-        return sum(column.unpriced for column in self.columns)
-
-
-class _Used(NamedTuple):
-    label: str
-    tokens: int = 0
-    turns: int = 0
-    failed: int = 0
-    cost: float = 0.0
-    unreported: int = 0
-    unpriced: int = 0
-
-
-def columns(usages: Iterable[UsageSummary]) -> Columns:
-    """Return the chart of usage by day."""
-    days = sorted(
-        _Used(
-            usage.key,
-            usage.total_tokens,
-            usage.turns,
-            usage.failed_turns,
-            usage.cost_usd,
-            usage.unreported_calls,
-            usage.unpriced_calls,
-        )
-        for usage in usages
-    )
+    It has a column for each day (or month) from the first with any usage to the last: its sums,
+    `x` in units of a column, `y` and `height` of `HEIGHT`.
+    """
+    days = sorted(usages, key=lambda usage: usage.key)
     if not days:
-        return Columns([], "day", 0)
-    first, last = (date.fromisoformat(each.label) for each in (days[0], days[-1]))
+        return {"columns": []}
+    first, last = (date.fromisoformat(each.key) for each in (days[0], days[-1]))
     count = (last - first).days + 1
-    if count > MOST_DAYS:
-        unit, used = "month", _months(days)
-    else:
-        by_label = {each.label: each for each in days}
-        labels = [str(first + timedelta(days=each)) for each in range(count)]
-        unit, used = "day", [by_label.get(label, _Used(label)) for label in labels]
-    most = max(max(each.tokens for each in used), 0)
-    drawn = []
-    for x, each in enumerate(used):
-        height = round(HEIGHT * max(each.tokens, 0) / (most or 1), 2)
-        drawn.append(Column(*each, x, round(HEIGHT - height, 2), height))
-    return Columns(drawn, unit, most)
+    unit = "month" if count > MOST_DAYS else "day"
+    groups: dict[str, list[UsageSummary]] = {}
+    if unit == "day":
+        groups = {str(first + timedelta(days=each)): [] for each in range(count)}
+    for each in days:
+        label = each.key if unit == "day" else each.key.rpartition("-")[0]
+        groups.setdefault(label, []).append(each)
+    drawn = [{"label": label, **_sums(group)} for label, group in groups.items()]
+    most = max(0, *(column["tokens"] for column in drawn))
+    for x, column in enumerate(drawn):
+        height = _percent(column["tokens"], most)
+        column.update(x=x, y=round(HEIGHT - height, 2), height=height)
+    return {"columns": drawn, "unit": unit, "most": most, **_sums(days)}
 
 
-def _months(days: Iterable[_Used]) -> list[_Used]:
-    months = []
-    for month, group in groupby(days, key=lambda day: day.label.rpartition("-")[0]):
-        months.append(_Used(month, *map(sum, zip(*(day[1:] for day in group), strict=True))))
-    return months
+def _sums(usages: Sequence[UsageSummary]) -> dict[str, Any]:
+    return {name: sum(getattr(each, field) for each in usages) for name, field in _SUMS.items()}
+
+
+def _percent(tokens: int, most: int) -> float:
+    return round(100 * max(tokens, 0) / max(most, 1), 2)

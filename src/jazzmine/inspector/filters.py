@@ -40,13 +40,8 @@ class TurnFilter:
         """Return the filter of an address."""
         return cls(**{name: parameters.get(name, "").strip() for name in cls.__dataclass_fields__})
 
-    @property
-    def parameters(self) -> dict[str, str]:
-        """The parameters of the address that are set."""
-        return {name: value for name, value in asdict(self).items() if value}
-
     def with_(self, **changes: str) -> dict[str, str]:
-        """Return the parameters with some of them changed."""
+        """Return the parameters of the address that are set, with some of them changed."""
         changed = {**asdict(self), **changes}
         return {name: value for name, value in changed.items() if value}
 

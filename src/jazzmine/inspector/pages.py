@@ -74,19 +74,6 @@ class Row:
 _Page: TypeAlias = tuple[list[Conversation], str | None]
 
 
-@dataclass(frozen=True)
-class Result:
-    """A message with words that were searched.
-
-    Attributes:
-        excerpt: the part of its text with the first of the words; each piece with whether it is
-            one of the words.
-    """
-
-    message: Message
-    excerpt: list[tuple[str, bool]]
-
-
 class Pages:
     """The handlers of all addresses; they only read.
 
@@ -170,28 +157,19 @@ class Pages:
         return None if trace is None else address("/turn", message=trace.message_id)
 
     async def _listed(self, user: str, agent: str, after: str | None) -> _Page:
-        if user and agent:
-            return await self._of_both(user, agent, after)
-        size, store = CONVERSATIONS + 1, self._store
-        if user:
-            read = await store.get_conversations_by_user_id(user, limit=size, after=after)
-        elif agent:
-            read = await store.get_conversations_by_agent_id(agent, limit=size, after=after)
-        else:
-            read = await store.get_conversations(limit=size, after=after)
-        page = read[:CONVERSATIONS]
-        return page, page[-1].id if len(read) > len(page) else None
-
-    async def _of_both(self, user: str, agent: str, after: str | None) -> _Page:
+        store = self._store
         # No index has both, and a user has few conversations.
-        read = await self._store.get_conversations_by_user_id(user, limit=SEARCHED, after=after)
-        page: list[Conversation] = []
-        for each in read:
-            if each.agent_id == agent:
-                page.append(each)
-            if len(page) == CONVERSATIONS:
-                return page, each.id
-        return page, read[-1].id if len(read) == SEARCHED else None
+        size = SEARCHED if user and agent else CONVERSATIONS
+        if user:
+            read = await store.get_conversations_by_user_id(user, limit=size + 1, after=after)
+        elif agent:
+            read = await store.get_conversations_by_agent_id(agent, limit=size + 1, after=after)
+        else:
+            read = await store.get_conversations(limit=size + 1, after=after)
+        matches = [each for each in read[:size] if not agent or each.agent_id == agent]
+        page = matches[:CONVERSATIONS]
+        end = page[-1:] if len(page) == CONVERSATIONS else read[size - 1 : size]
+        return page, end[0].id if end and end[0] is not read[-1] else None
 
     # A conversation
 
@@ -239,12 +217,12 @@ class Pages:
     async def search(self, request: Request) -> Response:
         """List the messages with some words, the best first."""
         fields = _fields(request, "words", "user", "agent")
-        results: list[Result] = []
+        results: list[tuple[Message, list[tuple[str, bool]]]] = []
         problem = ""
         if fields["words"]:
             try:
                 results = [
-                    Result(each.message, excerpt(each.message.original_content, each.spans))
+                    (each.message, excerpt(each.message.original_content, each.spans))
                     for each in await self._store.search_messages(
                         fields["words"],
                         user_id=fields["user"] or None,

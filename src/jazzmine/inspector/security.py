@@ -7,12 +7,12 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import parse_qsl, quote, urlencode
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["LOOPBACK", "STATIC", "Access", "guarded"]
+__all__ = ["LOOPBACK", "STATIC", "Access", "Guard"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -43,102 +43,63 @@ class Access:
 
     def __init__(self, port: int) -> None:
         self.token: str = secrets.token_urlsafe(32)
-        self._cookie_name = f"jazzmine-inspector-{port}"
-        self._cookie = secrets.token_urlsafe(32)
-
-    def has_cookie(self, request: Request) -> bool:
-        """Whether the request comes from a browser that has opened the address before."""
-        return _equal(request.cookies.get(self._cookie_name, ""), self._cookie)
-
-    def is_token(self, token: str) -> bool:
-        """Whether this is the token."""
-        return _equal(token, self.token)
-
-    def set_cookie(self, response: Response) -> None:
-        """Give the browser the cookie, until it is closed."""
-        response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")
+        self.cookie_name: str = f"jazzmine-inspector-{port}"
+        self.cookie: str = secrets.token_urlsafe(32)
 
 
 def _equal(token: str, expected: str) -> bool:
     return hmac.compare_digest(token.encode("utf-8", "surrogatepass"), expected.encode())
 
 
-def guarded(
-    app: ASGIApp,
-    access: Access,
-    hosts: Sequence[str],
-    refuse: Callable[[Request], Awaitable[Response]],
-) -> ASGIApp:
-    """Return the application with the checks before it.
+class Guard:
+    """An application behind checks of each request, with headers on each response.
 
     Args:
+        app: the application.
+        access: the token.
         hosts: the names in the `Host` header that are accepted. A page of another site whose
             name was made to resolve to this machine sends that name.
         refuse: makes the answer to a request without the token and the cookie.
     """
-    checked = _Guard(app, access, refuse)
-    return _Headers(_Hosts(checked, hosts))
 
-
-class _Hosts:
-    """Refuses other names in the `Host` header, and says which option accepts one."""
-
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
-        self._app = app
-        self._hosts = hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = Headers(scope=scope).get("host", "") if scope["type"] == "http" else ""
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if scope["type"] != "http" or name.lower() in self._hosts:
-            await self._app(scope, receive, send)
-            return
-        text = "Invalid host header: `jazzmine inspect --name NAME` accepts a further name of it"
-        await PlainTextResponse(text, 400)(scope, receive, send)
-
-
-class _Headers:
-    """Adds the headers to each response, also to those about errors."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(
+        self,
+        app: ASGIApp,
+        access: Access,
+        hosts: Sequence[str],
+        refuse: Callable[[Request], Awaitable[Response]],
+    ) -> None:
+        self._app, self._access, self._hosts, self._refuse = app, access, hosts, refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
-
-
-class _Guard:
-    """Refuses whatever is not a read by a browser that has opened the printed address."""
-
-    def __init__(
-        self, app: ASGIApp, access: Access, refuse: Callable[[Request], Awaitable[Response]]
-    ) -> None:
-        self._app = app
-        self._access = access
-        self._refuse = refuse
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            raise RuntimeError(f"the inspector serves HTTP only, not {scope['type']}")
-        response = await self._answer(Request(scope))
-        await (response or self._app)(scope, receive, send)
+        answer = await self._answer(Request(scope)) or self._app
+        await answer(scope, receive, send_with_headers)
 
     async def _answer(self, request: Request) -> Response | None:
+        """Return the answer to a request that the application does not get."""
+        host = request.headers.get("host", "")
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name.lower() not in self._hosts:
+            text = (
+                "Invalid host header: `jazzmine inspect --name NAME` accepts a further name of it"
+            )
+            return PlainTextResponse(text, 400)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("Read only", 405, {"Allow": "GET, HEAD"})
         if request.url.path.startswith(STATIC):
             return None
-        token = request.query_params.get("token")
-        if token is not None:
-            if self._access.is_token(token):
-                return self._enter(request)
-        elif self._access.has_cookie(request):
+        token, access = request.query_params.get("token"), self._access
+        if token is None and _equal(request.cookies.get(access.cookie_name, ""), access.cookie):
             return None
+        if token is not None and _equal(token, access.token):
+            return self._enter(request)
         return await self._refuse(request)
 
     def _enter(self, request: Request) -> Response:
@@ -147,5 +108,6 @@ class _Guard:
         path = "./" + quote(request.url.path.rpartition("/")[2])
         rest = [(name, value) for name, value in parse_qsl(request.url.query) if name != "token"]
         response = RedirectResponse(f"{path}?{urlencode(rest)}" if rest else path, 303)
-        self._access.set_cookie(response)
+        cookie = self._access.cookie_name, self._access.cookie
+        response.set_cookie(*cookie, httponly=True, samesite="strict")  # until the browser ends
         return response

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
-from jazzmine.inspector.prompts import parts
 from jazzmine.records.timeline import at_least, money, problems, unpriced, unreported
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["FILTERS", "address", "day_of", "excerpt"]
+__all__ = ["CONTROLS", "FILTERS", "address", "cost_of", "day_of", "excerpt", "visible", "when"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Control characters, which HTML does not allow, and marks that change the direction of the text
-# around them. Joiners stay: emoji and some scripts need them.
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+# Controls, the marks that change the direction of text or hide it, and halves of surrogates.
+# Joiners stay between characters beyond ASCII: emoji, Persian and the scripts of India need them.
+_NEIGHBOUR = "[^\x00-\x9f\u200b-\u200f]"
+CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+    f"|(?<!{_NEIGHBOUR})[\u200c\u200d]|[\u200c\u200d](?!{_NEIGHBOUR})"
+)
 
 _LONGEST = 20_000
 
@@ -27,41 +30,17 @@ _LONGEST = 20_000
 _BEFORE, _SHOWN = 80, 400
 
 
-def _moment(ms: int) -> datetime | None:
+def when(ms: int, form: str = "%Y-%m-%d %H:%M:%S UTC") -> str:
+    """Return a time in ms in UTC, or as it is where no calendar has it."""
     try:
-        return _EPOCH + timedelta(milliseconds=ms)
+        return (_EPOCH + timedelta(milliseconds=ms)).strftime(form)
     except OverflowError:
-        return None
-
-
-def when(ms: int) -> str:
-    """Return a time in ms as date and time in UTC."""
-    moment = _moment(ms)
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else f"{ms} ms"
-
-
-def iso(ms: int) -> str:
-    """Return a time in ms as `<time datetime>` has it."""
-    moment = _moment(ms)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}Z" if moment else ""
-
-
-def clock(ms: int) -> str:
-    """Return the time of day, in UTC."""
-    moment = _moment(ms)
-    return f"{moment:%H:%M}" if moment else f"{ms} ms"
-
-
-def clock_s(ms: int) -> str:
-    """Return the time of day with seconds, in UTC."""
-    moment = _moment(ms)
-    return f"{moment:%H:%M:%S}" if moment else f"{ms} ms"
+        return f"{ms} ms"
 
 
 def day_of(ms: int) -> str:
     """Return the day in UTC, as in `Monday, 2 February 2026`."""
-    moment = _moment(ms)
-    return f"{moment:%A}, {moment.day} {moment:%B %Y}" if moment else "Beyond the calendar"
+    return when(ms, "%A, %d %B %Y").replace(", 0", ", ")
 
 
 def duration(ms: float) -> str:
@@ -99,8 +78,13 @@ def cost_of(trace: TurnTrace) -> float | None:
 
 
 def visible(text: object) -> str:
-    """Return stored text with its control characters visible."""
-    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
+    """Return stored text with its control characters visible; line breaks and tabs stay."""
+    return CONTROLS.sub(_escaped, str(text).replace("\r\n", "\n"))  # as forms of browsers send it
+
+
+def _escaped(control: re.Match[str]) -> str:
+    code = ord(control[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
 def clipped(text: str, longest: int = _LONGEST) -> str:
@@ -138,12 +122,33 @@ def pretty(value: Any) -> str:
     return clipped(json.dumps(value, ensure_ascii=False, indent=2))
 
 
+def parts(value: Any) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return the messages of what a model was sent or answered, where it is a list of messages.
+
+    Each has its role (or type), its text, and its other fields, content that is no text included.
+    """
+    elements = value if isinstance(value, list) else [value]
+    if not all(isinstance(element, dict) for element in elements):
+        return []
+    if not any(isinstance(element.get("role"), str) for element in elements):
+        return []
+    return list(map(_part, elements))
+
+
+def _part(element: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+    name = "role" if isinstance(element.get("role"), str) else "type"
+    content = element.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    texts: list[Any] = [block.get("text") if isinstance(block, dict) else block for block in blocks]
+    is_text = bool(texts) and all(isinstance(text, str) for text in texts)
+    shown = {name, "content"} if is_text else {name}
+    others = {
+        key: field for key, field in element.items() if key not in shown and field is not None
+    }
+    return str(element.get(name, "")), "\n\n".join(texts) if is_text else "", others
+
+
 def address(path: str, **parameters: object) -> str:
-    """Return a path with those parameters that have a value."""
-    return with_parameters(path, parameters)
-
-
-def with_parameters(path: str, parameters: Mapping[str, object]) -> str:
     """Return a path with those parameters that have a value."""
     fields = {name: value for name, value in parameters.items() if value not in (None, "", False)}
     # Relative, so that a proxy may serve the pages below a path.
@@ -154,10 +159,6 @@ FILTERS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         when,
-        iso,
-        clock,
-        clock_s,
-        day_of,
         duration,
         number,
         compact,
@@ -172,6 +173,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
         shortened,
         parts,
         pretty,
-        with_parameters,
     )
 }

@@ -28,17 +28,23 @@ class Window:
     """Messages of a conversation that follow one another, oldest first.
 
     Attributes:
-        first: the id of the first one, if there is one.
-        last: the id of the last one.
         has_earlier: whether there are messages before the first one.
         has_later: whether there are messages after the last one.
     """
 
     messages: list[Message]
-    first: str | None
-    last: str | None
     has_earlier: bool
     has_later: bool
+
+    @property
+    def first(self) -> str | None:
+        """The id of the first one."""
+        return self.messages[0].id if self.messages else None
+
+    @property
+    def last(self) -> str | None:
+        """The id of the last one."""
+        return self.messages[-1].id if self.messages else None
 
     @property
     def is_whole(self) -> bool:
@@ -82,12 +88,11 @@ async def read_window(
         later = await later_window(store, conversation_id, at, PAGE // 2)
         message = await store.get_message_by_id(at)
         messages = [*earlier, *([message] if message else ()), *later.messages]
-        first = earlier[0].id if earlier else at
-        return Window(messages, first, later.last or at, has_earlier, later.has_later)
+        return Window(messages, has_earlier, later.has_later)
     if after is not None or "oldest" in place:
         return await later_window(store, conversation_id, after, PAGE)
     messages, has_earlier = await _earlier(store, conversation_id, before, PAGE)
-    return _window(messages, has_earlier, before is not None)
+    return Window(messages, has_earlier, before is not None)
 
 
 async def later_window(
@@ -101,7 +106,7 @@ async def later_window(
     messages = await store.get_messages_by_conversation_id(
         conversation_id, limit=size + 1, after=after
     )
-    return _window(messages[:size], after is not None, len(messages) > size)
+    return Window(messages[:size], after is not None, len(messages) > size)
 
 
 async def _earlier(
@@ -112,11 +117,6 @@ async def _earlier(
         conversation_id, order="newest", limit=size + 1, after=before
     )
     return messages[:size][::-1], len(messages) > size
-
-
-def _window(messages: list[Message], has_earlier: bool, has_later: bool) -> Window:
-    first, last = (messages[0].id, messages[-1].id) if messages else (None, None)
-    return Window(messages, first, last, has_earlier, has_later)
 
 
 async def question_of(store: MessageStore, answer: Message) -> Message | None:

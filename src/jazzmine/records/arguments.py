@@ -41,12 +41,7 @@ _MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
 
 
 def require_id(name: str, value: object) -> str:
-    """Check an id, and return it as a plain `str`.
-
-    Raises:
-        TypeError: it is not a string.
-        ValidationError: it is empty, or UTF-8 cannot encode it.
-    """
+    """Check an id, and return it as a plain `str`."""
     text = require_text(name, value)
     if not text:
         raise _refused(name, text, "string_too_short", {"min_length": 1})
@@ -54,24 +49,14 @@ def require_id(name: str, value: object) -> str:
 
 
 def require_ids(name: str, values: Iterable[object]) -> list[str]:
-    """Check several ids, and return them.
-
-    Raises:
-        TypeError: it is one string, or an element is not a string.
-        ValidationError: as in `require_id`.
-    """
+    """Check several ids, and return them; one string is a `TypeError`."""
     if isinstance(values, str):
         raise TypeError(f"{name} must be several ids, not one str")
     return [require_id(name, value) for value in values]
 
 
 def require_text(name: str, value: object) -> str:
-    """Check a text, and return it as a plain `str`.
-
-    Raises:
-        TypeError: it is not a string.
-        ValidationError: UTF-8 cannot encode it.
-    """
+    """Check a text that UTF-8 can encode, and return it as a plain `str`."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value.isascii():
@@ -83,12 +68,7 @@ def require_text(name: str, value: object) -> str:
 
 
 def require_texts(name: str, value: object) -> list[str]:
-    """Check several texts, and return them as plain `str`.
-
-    Raises:
-        TypeError: it is not a list of texts.
-        ValidationError: UTF-8 cannot encode one of them.
-    """
+    """Check several texts, and return them as plain `str`."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
         raise TypeError(f"{name} must be a list of str, not {type(value).__name__}")
     return [require_text(name, text) for text in value]
@@ -100,12 +80,7 @@ def _refused(name: str, value: str, kind: str, context: dict[str, int]) -> Valid
 
 
 def require_metadata(name: str, value: object) -> dict[str, Any]:
-    """Check keys and values of a record's `metadata`, and return a copy; {} for None.
-
-    Raises:
-        TypeError: it is not a mapping.
-        ValidationError: a key or a value cannot be stored by every back end.
-    """
+    """Check keys and values of a record's `metadata`, and return a copy; {} for None."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -119,17 +94,7 @@ def require_metadata(name: str, value: object) -> dict[str, Any]:
 
 
 def require_namespace(name: str, value: object, least: int = 1) -> tuple[str, ...]:
-    """Check a namespace, or a part of one, and return it as a tuple.
-
-    Args:
-        name: the name of the argument.
-        value: a tuple or list of strings.
-        least: how many parts it needs.
-
-    Raises:
-        TypeError: it is not a tuple or list of strings.
-        ValidationError: it has too few or too many parts, or a part is not an id.
-    """
+    """Check a namespace of at least so many parts, and return it as a tuple."""
     if not isinstance(value, (tuple, list)):
         raise TypeError(f"{name} must be a tuple of str, not {type(value).__name__}")
     parts = tuple(require_id(name, part) for part in value)
@@ -145,11 +110,7 @@ def require_namespace(name: str, value: object, least: int = 1) -> tuple[str, ..
 
 
 def require_choice(name: str, value: object, choices: tuple[Choice, ...]) -> Choice:
-    """Check a value that is one of a few texts, and return it.
-
-    Raises:
-        ValueError: it is not one of them.
-    """
+    """Check a value that is one of a few texts, and return it."""
     for choice in choices:
         if value == choice:
             return choice
@@ -157,11 +118,7 @@ def require_choice(name: str, value: object, choices: tuple[Choice, ...]) -> Cho
 
 
 def require_revision(value: object) -> int | AnyMessage | None:
-    """Check an expected revision, and return it.
-
-    Raises:
-        TypeError: it is not an integer, None or `ANY`.
-    """
+    """Check an expected revision, and return it."""
     if value is None or value is ANY:
         return value
     if isinstance(value, bool) or not isinstance(value, int):
@@ -170,12 +127,7 @@ def require_revision(value: object) -> int | AnyMessage | None:
 
 
 def require_count(name: str, value: object, least: int = 0) -> int:
-    """Check a number, and return it, or the largest 64-bit integer if that is smaller.
-
-    Raises:
-        TypeError: it is not an integer.
-        ValueError: it is less than `least`.
-    """
+    """Check a number, and return it, or the largest 64-bit integer if that is smaller."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if value < least:
@@ -187,9 +139,6 @@ def require_time(name: str, value: object) -> int:
     """Check a time in ms, and return it, or the nearest 64-bit integer.
 
     A time before 1990 is logged: it is probably in seconds.
-
-    Raises:
-        TypeError: it is not an integer.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int (ms since 1970, UTC), not {type(value).__name__}")
@@ -198,12 +147,7 @@ def require_time(name: str, value: object) -> int:
 
 
 def require_roles(value: Iterable[MessageRole | str] | None) -> tuple[str, ...]:
-    """Check roles, and return their values, each once; () for None.
-
-    Raises:
-        TypeError: it is a single role.
-        ValueError: an element is not a role.
-    """
+    """Check roles, and return their values, each once; () for None."""
     if isinstance(value, str | MessageRole):
         raise TypeError("roles must be a list of roles, such as ['user'], not one role")
     return tuple({MessageRole(role).value: None for role in value or ()})

@@ -60,11 +60,7 @@ class ContextWindow:
     `tool_call_id`, the nearest message of an assistant or a colleague. An answer without its
     call is left out, and a call without the answers to all of its ids, too.
 
-    Args:
-        max_tokens: what the messages may cost together.
-        count_tokens: returns the cost of a message; it is called once for each.
-        least: what a message costs at least.
-        is_even: whether each message costs the same.
+    Each message costs `least` or more; `is_even` says that all cost the same.
     """
 
     def __init__(

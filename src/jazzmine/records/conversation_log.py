@@ -65,12 +65,7 @@ class Refusal(NamedTuple):
 def require_one_conversation(
     conversation_id: str, messages: Sequence[Snapshot[Message]], trace: Snapshot[TurnTrace] | None
 ) -> None:
-    """Check the arguments of an append.
-
-    Raises:
-        ValueError: a message is of another conversation, two messages have one id, or the trace
-            belongs to none of them.
-    """
+    """Raise `ValueError` unless messages and trace are of one conversation, and belong together."""
     ids: set[str] = set()
     for message in messages:
         record = message.record
@@ -98,8 +93,7 @@ def require_one_conversation(
 def distinct(messages: Iterable[Snapshot[Message]]) -> list[Snapshot[Message]]:
     """Return one message for each id: the last one with it, in the place of the first.
 
-    Raises:
-        IntegrityError: two messages have one id and are of different conversations.
+    Raise `IntegrityError` for one id in two conversations.
     """
     chosen: dict[str, Snapshot[Message]] = {}
     for message in messages:
@@ -141,13 +135,7 @@ def messages_stored_before(
 ) -> list[Message]:
     """Return the stored messages of a refused append that was done before.
 
-    Args:
-        messages: at least one, each id once.
-        stored: the records of the rows of the refusal, by their ids.
-        refusal: what the back end found.
-        conversation_id: as in `append_messages`.
-        expected_last: as in `append_messages`.
-        replace_after: as in `append_messages`.
+    The `stored` records are those of the rows of the refusal, by their ids.
 
     Raises:
         ConflictError: another message than the expected one is the newest.
@@ -161,63 +149,45 @@ def messages_stored_before(
     differing = [
         message.id
         for message in given
-        if message.id in stored and not _same_content(stored[message.id], message)
+        if message.id in stored and _content(stored[message.id]) != _content(message)
     ]
     if len(stored) == len(given) and not differing:
         return [stored[message.id] for message in given]
     # A message that is delivered twice may have got another answer meanwhile, with the same id.
     is_elsewhere = any(one.conversation_id != conversation_id for one in stored.values())
     if expected_last not in (ANY, refusal.newest_id) and not is_elsewhere:
-        raise _changed_meanwhile(expected_last, refusal.newest_id)
+        newest_id = refusal.newest_id
+        newest = "it has none" if newest_id is None else f"that is {newest_id!r}"
+        expected = "no message" if expected_last is None else repr(expected_last)
+        raise ConflictError(
+            f"the caller expected {expected} as the newest message of the conversation, but"
+            f" {newest}: read it again",
+            newest_id=newest_id,
+        )
     if differing:
-        raise _stored_differently(differing[0])
+        raise IntegrityError(
+            f"message {differing[0]!r} is stored already, with another content;"
+            " append_messages() adds new messages, edit_message() changes one"
+        )
     if stored:
-        raise _stored_in_part(stored)
+        raise IntegrityError(
+            f"only some of the messages are stored already: {', '.join(map(repr, stored))};"
+            " repeat an append with the same messages"
+        )
     raise NotFoundError(f"message {replace_after!r} is no message of this conversation")
-
-
-def _same_content(stored: Message, given: Message) -> bool:
-    return _content(stored) == _content(given)
 
 
 def _content(message: Message) -> str:
     # In JSON true and 1 differ. A back end may return keys in another order, and 0.0 for -0.0.
-    fields = message.model_dump(
-        mode="json", exclude={"timestamp", "is_flagged"}, exclude_defaults=True
-    )
-    return json.dumps(fields, sort_keys=True)
+    fields = message.model_dump_json(exclude={"timestamp", "is_flagged"}, exclude_defaults=True)
+    plain = json.loads(fields, parse_float=lambda number: float(number) + 0.0)
+    return json.dumps(plain, sort_keys=True)
 
 
 def unknown_conversation(conversation_id: str) -> IntegrityError:
     """Return the error of an append to a conversation that is not stored."""
     return IntegrityError(
         f"conversation {conversation_id!r} is not stored; store the conversation first"
-    )
-
-
-def _stored_differently(message_id: str) -> IntegrityError:
-    """Return the error of an append of an id that is stored with another content."""
-    return IntegrityError(
-        f"message {message_id!r} is stored already, with another content;"
-        " append_messages() adds new messages, edit_message() changes one"
-    )
-
-
-def _stored_in_part(message_ids: Iterable[str]) -> IntegrityError:
-    """Return the error of an append with stored and new ids."""
-    return IntegrityError(
-        f"only some of the messages are stored already: {', '.join(map(repr, message_ids))};"
-        " repeat an append with the same messages"
-    )
-
-
-def _changed_meanwhile(expected_last: str | None, newest_id: str | None) -> ConflictError:
-    """Return the error of an append that expects another message as the newest."""
-    found = "it has none" if newest_id is None else f"that is {newest_id!r}"
-    expected = "no message" if expected_last is None else f"{expected_last!r} as the newest message"
-    return ConflictError(
-        f"the caller expected {expected} of the conversation, but {found}: read it again",
-        newest_id=newest_id,
     )
 
 
@@ -244,16 +214,9 @@ def forked_id(salt: UUID, source_id: str) -> str:
 def forked(
     messages: Iterable[Message], traces: Iterable[TurnTrace], owner: str, salt: UUID
 ) -> tuple[dict[str, str], list[Message], list[TurnTrace]]:
-    """Return copies of messages and of their traces for another conversation.
+    """Return the copies' ids by the messages' ids, and the copies for another conversation.
 
-    Args:
-        messages: the messages to copy.
-        traces: in the order of the copies; traces of other messages are left out.
-        owner: the id of the other conversation.
-        salt: as in `forked_id`.
-
-    Returns:
-        The copies' ids by the messages' ids, and the copies.
+    Traces of other messages are left out; the others keep their order.
     """
     copies = {
         message.id: _moved(message, owner, id=forked_id(salt, message.id)) for message in messages

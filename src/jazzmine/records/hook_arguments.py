@@ -30,11 +30,11 @@ MessageOwner: TypeAlias = Literal["conversation_id", "user_id"]
 
 
 class Turn(NamedTuple):
-    """Records to store, at least one; no two messages have one id."""
+    """Records to store, at least one; no id, and no trace's message, is there twice."""
 
-    conversation: Snapshot[Conversation] | None = None
+    conversations: Sequence[Snapshot[Conversation]] = ()
     messages: Sequence[Snapshot[Message]] = ()
-    trace: Snapshot[TurnTrace] | None = None
+    traces: Sequence[Snapshot[TurnTrace]] = ()
 
 
 class Append(NamedTuple):
@@ -57,14 +57,7 @@ class Append(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """A copy of a conversation.
-
-    Attributes:
-        conversation_id: the conversation to copy.
-        until: the id of the last message that is copied; None copies all.
-        copy: the new conversation.
-        salt: the new ids are made of it; the same for the same new conversation.
-    """
+    """A copy of a conversation, until a message or of all; the new ids are made of the salt."""
 
     conversation_id: str
     until: str | None
@@ -122,8 +115,9 @@ class NewestPage(NamedTuple):
 
 
 class TracePage(NamedTuple):
-    """A page of the traces that match a filter; it may begin after any stored trace."""
+    """A page of the traces that match a filter, after any stored trace or some that are skipped."""
 
     where: TraceFilter
     limit: int
-    after: str | None
+    after: str | None = None
+    offset: int = 0

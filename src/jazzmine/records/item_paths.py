@@ -35,11 +35,7 @@ def namespace_path(namespace: Iterable[str]) -> str:
 
 
 def end_of(namespace: str) -> str:
-    """Return the first text after all paths in and below a namespace.
-
-    Args:
-        namespace: as `namespace_path` returns it, with at least one part.
-    """
+    """Return the first text after all paths in and below a namespace of at least one part."""
     return f"{namespace[:-1]}{_ESCAPE}"
 
 

@@ -48,11 +48,7 @@ source_message_id, created_at, updated_at, expires_at and revision; and its vect
 
 
 class StoredItem(MemoryItem):
-    """A stored item with its vector, for programs that move it.
-
-    Attributes:
-        vector: the vector for searches; None without one.
-    """
+    """A stored item with its vector for searches, for programs that move it."""
 
     always_stored: ClassVar[frozenset[str]] = frozenset({"created_at", "updated_at", "revision"})
 
@@ -61,13 +57,9 @@ class StoredItem(MemoryItem):
 
 @dataclass(frozen=True)
 class ItemChange:
-    """A change of the item at a path.
+    """A change of the item at a path, which has the revision `expected`: None is no item.
 
-    Args:
-        path: the path of the item.
-        expected: its revision before the change, None if there must be no item, or ANY.
-        item: the new item, or None to delete it; no other code refers to it.
-        vector: the vector for searches.
+    Without `item` it is deleted; no other code refers to `item`.
     """
 
     path: str
@@ -104,12 +96,7 @@ class ItemConflict:
 
 @dataclass(frozen=True)
 class ItemVersion:
-    """Another form of parts of an item, with the same meaning.
-
-    Args:
-        path, revision: the item.
-        parts: "value" (an object) and "data", or "vector"; the others stay as they are.
-    """
+    """Another form of an item with this revision: "value" (an object) and "data", or "vector"."""
 
     path: str
     revision: int
@@ -140,15 +127,11 @@ class Cursor(NamedTuple):
 class ItemQuery:
     """A query for a list of items.
 
-    Args:
-        prefix: the namespace of the items, or one above it, as `namespace_path` returns it.
-        where: keys and values that `value` must contain.
-        user_id, source_message_id: the values of these fields; None is any.
-        order: "key": by namespace and key; "updated": newest first, equal ones by `revision`.
-        reads: the columns. "values" leaves out the data. "vectors" gives only items with a vector,
-            with the vector in place of the data and {} in place of the value. "all" gives longer
-            rows, which end with the vector.
-        at: items that expired before this time are left out, in ms; None is now.
+    The `prefix` is as `namespace_path` returns it, and None any user or source. Items that expired
+    before `at` are left out, in ms; None is now. The order "updated" is newest first, equal ones by
+    `revision`. Of the columns, "values" leaves out the data; "vectors" gives only items with a
+    vector, in place of the data, and {} in place of the value; "all" gives longer rows, which end
+    with the vector.
     """
 
     prefix: str = ""
@@ -192,11 +175,7 @@ class ItemDecoder:
             raise unreadable(MemoryItem, "/".join((*namespace, key)), error) from None
 
     def value(self, row: ItemRow) -> Any:
-        """Return the value of a row, without validating it.
-
-        Raises:
-            DecryptionError: it is encrypted: the store was opened without keys.
-        """
+        """Return the unvalidated value of a row; raise `DecryptionError` if it is encrypted."""
         value = row[1] if isinstance(row[1], dict) else _parsed(row[1])
         encrypted = encrypted_text(value)
         if encrypted is not None:

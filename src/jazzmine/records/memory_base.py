@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENDED",
     "MemoryRecord",
+    "changed_copy",
     "checked_copy",
     "memory_record",
     "refuse_after_block",
@@ -179,4 +180,11 @@ def shallow_copy(record: AnyRecord) -> AnyRecord:
     """Return a copy that has the same objects as its fields."""
     copied: AnyRecord = _new(type(record))
     copied.__dict__.update(record.__dict__)
+    return copied
+
+
+def changed_copy(record: AnyRecord, **values: Any) -> AnyRecord:
+    """Return a shallow copy with some other values, which were validated before."""
+    copied = shallow_copy(record)
+    copied.__dict__.update(values)
     return copied

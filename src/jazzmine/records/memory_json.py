@@ -6,7 +6,6 @@ from pydantic import ValidationError
 from pydantic_core import from_json as parsed
 from pydantic_core import to_json as as_json
 
-from jazzmine.records.base import json_of
 from jazzmine.records.memory_base import with_class
 from jazzmine.records.unknown_fields import FORMAT, KEPT, write_back
 from jazzmine.records.working_memory import WorkingMemory
@@ -24,7 +23,7 @@ def to_json(memory: WorkingMemory) -> bytes:
     """
     serializer = memory.__pydantic_serializer__
     if KEPT not in vars(memory):
-        return _HEAD + json_of(serializer, memory)[1:]
+        return _HEAD + serializer.to_json(memory)[1:]
     plain = serializer.to_python(memory, mode="json")
     write_back(memory, plain)
     return as_json({"format": FORMAT, **plain})
@@ -44,14 +43,8 @@ def from_json(data: bytes, kind: type[WorkingMemory] = WorkingMemory) -> Working
     try:
         return with_class(kind.__pydantic_validator__.validate_json(known), kind)
     except ValidationError as error:
-        return kind.from_dict(_parsed(data, error))
-
-
-def _parsed(data: bytes, error: ValidationError) -> dict[str, object]:
-    try:
-        parts = parsed(data)
-    except ValueError:
-        raise error from None
-    if not isinstance(parts, dict):
-        raise error
-    return parts
+        try:
+            parts = parsed(data)
+        except ValueError:
+            raise error from None
+    return kind.from_dict(parts)

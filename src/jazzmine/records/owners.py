@@ -5,14 +5,12 @@ A record of another user and one that is not stored are refused with the same te
 
 from __future__ import annotations
 
-from typing import Any
-
-from pydantic_core import from_json
+from typing import Literal
 
 from jazzmine.errors import IntegrityError, ScopeError
-from jazzmine.records.rows import Row
+from jazzmine.records.rows import Row, body_of
 
-__all__ = ["id_taken", "require_own", "row_conversation", "row_user", "unknown_message"]
+__all__ = ["id_taken", "require_own", "row_owner", "unknown_message"]
 
 
 def unknown_message(message_id: str) -> IntegrityError:
@@ -31,22 +29,8 @@ def require_own(own_id: str, user_id: str | None) -> None:
         raise ScopeError("this store is scoped to another user than the one that was given")
 
 
-def row_user(row: Row) -> str:
-    """Return the user of a conversation, from its row; "" if the row cannot be read."""
-    return _field(row, "user_id")
-
-
-def row_conversation(row: Row) -> str:
-    """Return the conversation of a message or a trace, from its row."""
-    return _field(row, "conversation_id")
-
-
-def _field(row: Row, name: str) -> str:
-    body: Any = row[1]
-    if not isinstance(body, dict):
-        try:
-            body = from_json(body)
-        except ValueError:
-            return ""
-    value = body.get(name) if isinstance(body, dict) else None
-    return value if isinstance(value, str) else ""
+def row_owner(row: Row, field: Literal["user_id", "conversation_id"]) -> str:
+    """Return the user or the conversation of a row's record; "" if the row cannot be read."""
+    body = body_of(row)
+    owner = body.get(field) if isinstance(body, dict) else None
+    return owner if isinstance(owner, str) else ""

@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
-from types import FrameType, TracebackType
+from traceback import format_exception
+from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from uuid import uuid4
 
-from jazzmine.records.error_texts import text_of, traceback_of
 from jazzmine.records.messages import Message, MessageRole
 from jazzmine.records.storable import storable_json, storable_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["ModelCall", "ToolCall", "open_tools"]
+__all__ = ["ModelCall", "ToolCall", "open_tools", "text_of"]
 
 CallRecord = TypeVar("CallRecord", LLMCallRecord, ToolTrace)
 
 
 class _Call(Generic[CallRecord]):
-    """The block of one call; an exception that leaves it is noted, and goes on.
-
-    Args:
-        record: the record of the call.
-        on_begin: called with this object when the block begins.
-        on_end: called when the block ends, with this object and the texts of its errors.
-    """
+    """The block of one call; an exception that leaves it is noted, and goes on."""
 
     def __init__(
         self,
@@ -162,7 +154,6 @@ class ToolCall(_Call[ToolTrace]):
         super().__init__(record, on_begin, on_end)
         self.ended_at_ms = 0
         self._message_id = str(uuid4())
-        self._generator: FrameType | None = None
 
     def error(self, error: BaseException | str) -> None:
         """Note that the call failed, if no exception leaves the block; keep its traceback."""
@@ -179,13 +170,10 @@ class ToolCall(_Call[ToolTrace]):
         self.require_begun()
         self.record.final_data = storable_json(value)
 
-    def request(self, limit: int | None) -> dict[str, Any]:
-        """Return the call as the message that asks for it names it, with cut arguments."""
+    def request(self) -> dict[str, Any]:
+        """Return the call as the message that asks for it names it."""
         record = self.record
-        arguments = record.arguments
-        if limit is not None:
-            arguments = storable_json(arguments, limit)
-        return {"id": record.call_id, "name": record.tool_name, "arguments": arguments}
+        return {"id": record.call_id, "name": record.tool_name, "arguments": record.arguments}
 
     def message(self, caller: Message) -> Message:
         """Return the message with the tool's answer, for the conversation of the caller."""
@@ -203,12 +191,6 @@ class ToolCall(_Call[ToolTrace]):
         )
 
     def __enter__(self) -> ToolCall:
-        frame = sys._getframe(1)
-        if frame.f_code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR):
-            # While a generator waits, its caller is not inside of the block. One that is
-            # a context manager waits for the body of its block.
-            waits = frame.f_back is None or frame.f_back.f_globals.get("__name__") != "contextlib"
-            self._generator = frame if waits else None
         self.begin()
         _open_tools.set((*_still_open(), self))
         return self
@@ -216,17 +198,7 @@ class ToolCall(_Call[ToolTrace]):
     def end(self, error: BaseException | str | None = None) -> None:
         """End the call, with the error that ended it; earlier notes stay."""
         super().end(error)
-        self._generator = None
         _open_tools.set(_still_open())
-
-    def holds_caller(self) -> bool:
-        """Return whether the code that calls this runs inside of the block."""
-        if self._generator is None:
-            return not self.has_ended
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame is not self._generator:
-            frame = frame.f_back
-        return frame is not None
 
 
 # The open blocks of tools in this context, the innermost last. Tasks inherit them.
@@ -235,7 +207,7 @@ _open_tools: ContextVar[tuple[ToolCall, ...]] = ContextVar("jazzmine_open_tools"
 
 def open_tools() -> list[ToolCall]:
     """Return the calls of tools around the caller, the innermost first."""
-    return [call for call in reversed(_open_tools.get()) if call.holds_caller()]
+    return [*reversed(_still_open())]
 
 
 def _still_open() -> tuple[ToolCall, ...]:
@@ -263,3 +235,42 @@ def _content_of(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return storable_text(json.dumps(value, ensure_ascii=False))
+
+
+# The longest recorded chain of causes.
+_MAX_CAUSES = 8
+
+
+def text_of(error: object, causes: int = _MAX_CAUSES) -> str:
+    """Return the class and the text of an error, with its causes and the members of its group.
+
+    Of a cancellation only the class is recorded: its text names tasks by addresses and paths.
+    """
+    if not isinstance(error, BaseException):
+        return storable_text(error)
+    name, members = type(error).__qualname__, _members_of(error)
+    if _is_cancellation(error):
+        return name
+    text = storable_text(error)
+    line = f"{name}: {text}" if text else name
+    if members:
+        line += f" [{'; '.join(map(text_of, members))}]"
+    if error.__cause__ is not None and causes:
+        line = f"{storable_text(line)}, caused by {text_of(error.__cause__, causes - 1)}"
+    return storable_text(line)
+
+
+def traceback_of(error: BaseException) -> str | None:
+    """Return where an error and its causes were raised, or None for a cancellation."""
+    if _is_cancellation(error):
+        return None
+    return storable_text("".join(format_exception(error)))
+
+
+def _members_of(error: BaseException) -> tuple[BaseException, ...]:
+    members = getattr(error, "exceptions", ())
+    return members if isinstance(members, tuple) else ()
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    return not isinstance(error, Exception) and not _members_of(error)

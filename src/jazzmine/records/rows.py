@@ -41,19 +41,13 @@ class Decryption(Protocol):
 
 
 class RowDecoder(Generic[AnyRecord]):
-    """Converts rows to records of one class.
-
-    Args:
-        kind: the class of the records.
-        unreadable_rows: logs the rows that cannot be read.
-        codec: decrypts the records; None in a store without keys.
-    """
+    """Converts rows to records of one class; decrypts them in a store with keys."""
 
     def __init__(
         self, kind: type[AnyRecord], unreadable_rows: Unreadable, codec: Decryption | None = None
     ) -> None:
         self._codec = codec
-        self._kind = kind
+        self.kind: type[AnyRecord] = kind
         self._unreadable = unreadable_rows
         self._always_stored = kind.always_stored
         self._validator = kind.__pydantic_validator__
@@ -62,27 +56,17 @@ class RowDecoder(Generic[AnyRecord]):
     def record(self, row: Row, conversation_id: str | None = None) -> AnyRecord:
         """Return the record of a row.
 
-        Args:
-            row: a row of the back end.
-            conversation_id: the conversation that was asked for, if it was one.
-
         Raises:
-            ValidationError: it cannot be read; the text names the record and the field, and says
-                what to do.
-            DecryptionError: no key of the store opens it, or it is not encrypted in a store with
-                keys.
+            ValidationError: it cannot be read; the text names the record and what to do.
+            DecryptionError: no key of the store opens it, or it is plain in a store with keys.
         """
         if self._codec is not None:
-            [body] = self._codec.decrypted(self._kind, [row], conversation_id)
+            [body] = self._codec.decrypted(self.kind, [row], conversation_id)
             return self._validated(row, body)
-        record = self.stored_record(row)
+        record = self._validated(row, row[1])
         if ENCRYPTED_KEY in vars(record)["metadata"]:
             self._require_plain(record)
         return record
-
-    def stored_record(self, row: Row) -> AnyRecord:
-        """Return the record of a row as it is stored, perhaps encrypted."""
-        return self._validated(row, row[1])
 
     def _validated(self, row: Row, body: Any) -> AnyRecord:
         try:
@@ -94,7 +78,7 @@ class RowDecoder(Generic[AnyRecord]):
             require_stored(record)
         except ValidationError as error:
             encrypted = self._codec is not None
-            raise unreadable(self._kind, row_id(row), error, hides_values=encrypted) from None
+            raise unreadable(self.kind, row_id(row), error, hides_values=encrypted) from None
         return record
 
     def records_in_parts(
@@ -108,11 +92,7 @@ class RowDecoder(Generic[AnyRecord]):
         ]
 
     def records(self, rows: Sequence[Row], conversation_id: str | None = None) -> list[AnyRecord]:
-        """Return the records of rows; log and leave out the unreadable ones.
-
-        Raises:
-            DecryptionError: as in `record`.
-        """
+        """Return the records of rows; log and leave out the unreadable ones."""
         if not rows:
             return []
         always, codec = self._always_stored, self._codec
@@ -120,7 +100,7 @@ class RowDecoder(Generic[AnyRecord]):
         if codec is None:
             bodies = [row[1] for row in rows]
         else:
-            bodies = codec.decrypted(self._kind, rows, conversation_id)
+            bodies = codec.decrypted(self.kind, rows, conversation_id)
         try:
             records: list[AnyRecord] = self._parsed(bodies)
         except ValidationError:
@@ -142,7 +122,7 @@ class RowDecoder(Generic[AnyRecord]):
         """Raise `DecryptionError` if a record is encrypted."""
         encrypted = encrypted_text(vars(record)["metadata"])
         if encrypted is not None:
-            name = f"{self._kind.__name__} {vars(record)['id']!r}"
+            name = f"{self.kind.__name__} {vars(record)['id']!r}"
             raise encrypted_without_keys(name, encrypted)
 
     def _parsed(self, bodies: list[Any]) -> list[AnyRecord]:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from jazzmine.records.base import Record
 from jazzmine.records.types import MAX_INT, MIN_INT, plain_json
 
-__all__ = ["MAX_VALUE", "fitted", "storable_copy", "storable_json", "storable_text"]
+__all__ = ["MAX_VALUE", "storable_copy", "storable_json", "storable_text"]
 
 # The number of characters that are kept of one value.
 MAX_VALUE = 50_000
-
-# The longest JSON of a record. MongoDB takes 16 MiB, and needs up to six times the length of the
-# JSON for a list of numbers.
-_MAX_RECORD = 2_000_000
 
 # The levels of a value: it is stored some levels deep in the metadata of a message, which has 64.
 _FIRST_LEVEL, _MAX_LEVELS = 9, 56
@@ -65,9 +60,7 @@ def storable_json(value: object, limit: int = MAX_VALUE) -> Any:
     except Exception:  # what a program's own class raises, too
         pass
     try:
-        copier = _Copier(limit)
-        copied = copier.copy(value, 0)
-        return _Copier(limit * 9 // 10, share=2).copy(value, 0) if copier.has_cut else copied
+        return _Copier(limit * 9 // 10).copy(value, 0)
     except Exception:
         return storable_text(value, limit)
 
@@ -78,39 +71,11 @@ def storable_copy(record: AnyRecord, limit: int) -> AnyRecord:
     return type(record).model_validate(fields)
 
 
-def fitted(build: Callable[[int | None], AnyRecord], values: int) -> AnyRecord:
-    """Return a record that every store can hold.
-
-    Args:
-        build: makes the record with at most this many characters of each value; None at first, for
-            the values as they are.
-        values: the number of values.
-    """
-    limit: int | None = None
-    while True:
-        try:
-            record = build(limit)
-            size = values * (MAX_VALUE if limit is None else limit)
-            if size <= _MAX_RECORD or len(record.model_dump_json()) <= _MAX_RECORD:
-                return record
-        except ValidationError:  # something was put into it in place
-            if limit is not None:
-                raise
-        limit = MAX_VALUE if limit is None else limit // 2
-
-
 class _Copier:
-    """Copies a value up to a number of characters.
+    """Copies a value up to a number of characters of JSON; a text may have half of those left."""
 
-    Args:
-        left: the number of characters of JSON that the copy may have.
-        share: 2 if a text may have half of them, 1 if it may have all.
-    """
-
-    def __init__(self, left: int, share: int = 1) -> None:
-        self.has_cut = False
+    def __init__(self, left: int) -> None:
         self._left = left
-        self._share = share
         self._path: set[int] = set()
 
     def copy(self, value: Any, depth: int) -> Any:
@@ -142,7 +107,7 @@ class _Copier:
             if self._left <= 0:
                 copied.append(f"[{len(value) - len(copied):,} more cut]")
                 break
-            self._spend(2)
+            self._left -= 2
             copied.append(self.copy(item, depth))
         return copied
 
@@ -155,7 +120,7 @@ class _Copier:
             key = self._copy_text(name).replace("\0", "\ufffd")
             while key in copied:  # {1: …, "1": …}
                 key += "'"
-            self._spend(4)
+            self._left -= 4
             copied[key] = self.copy(item, depth)
         return copied
 
@@ -167,21 +132,13 @@ class _Copier:
             value, is_plain = float(value), math.isfinite(value)
         if not is_plain:
             return self._copy_text(value)
-        self._spend(len(repr(value)))
+        self._left -= len(repr(value))
         return value
 
     def _copy_text(self, value: object) -> str:
-        text = _text(value)
-        longest = max(self._left // self._share, _SHORT)
-        if len(text) > longest:
-            self.has_cut = True
-            text = storable_text(text, longest)
-        self._spend(len(text) + 2)
+        text = storable_text(_text(value), max(self._left // 2, _SHORT))
+        self._left -= len(text) + 2
         return text
-
-    def _spend(self, characters: int) -> None:
-        self._left -= characters
-        self.has_cut = self.has_cut or self._left < 0
 
 
 def _text(value: object) -> str:

@@ -12,13 +12,9 @@ __all__ = ["Step", "at_least", "money", "problems", "timeline", "unpriced", "unr
 
 @dataclass(frozen=True)
 class Step:
-    """A call of a model or a tool.
+    """A call of a model or a tool, in ms since the start of the turn; None without a time.
 
-    Attributes:
-        at_ms: its start, in ms since the start of the turn; None if the trace has none.
-        ms: its duration.
-        left: the start of its bar, in percent of the turn.
-        width: the length of its bar, in percent of the turn.
+    The start and the length of its bar, `left` and `width`, are in percent of the turn.
     """
 
     at_ms: int | None
@@ -91,13 +87,7 @@ def money(usd: float) -> str:
 
 
 def at_least(text: str, value: float, missing: int) -> str:
-    """Return a sum for people that lacks some calls.
-
-    Args:
-        text: the sum, and its unit after a space.
-        value: the sum.
-        missing: the number of calls that it lacks.
-    """
+    """Return a sum for people, with its unit after a space, that lacks some calls."""
     if not missing:
         return text
     number, space, unit = text.partition(" ")

@@ -7,15 +7,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import field
 
-from jazzmine.records.memory_base import (
-    MemoryRecord,
-    checked_copy,
-    memory_record,
-    set_unvalidated,
-    shallow_copy,
-)
+from jazzmine.records.memory_base import MemoryRecord, changed_copy, memory_record
 from jazzmine.records.prompt_xml import escape_attribute, escape_text
-from jazzmine.records.types import Int64, JsonObject, JsonValue, Text
+from jazzmine.records.types import Int64, JsonObject, JsonValue, Text, copy_json
 
 __all__ = ["ToolCallRecord"]
 
@@ -52,9 +46,7 @@ class ToolCallRecord(MemoryRecord):
 
     def without_result(self) -> ToolCallRecord:
         """Return a deep copy without the raw result."""
-        summary = shallow_copy(self)
-        set_unvalidated(summary, result=None)
-        return checked_copy(summary, ToolCallRecord, "record")
+        return changed_copy(self, arguments=copy_json(self.arguments), result=None)
 
     def to_prompt_xml(self) -> str:
         """Return the call as XML, indented by two spaces, everything in it escaped.

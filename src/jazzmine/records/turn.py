@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from jazzmine.records.memory_base import MemoryRecord, memory_record, set_unvalidated, shallow_copy
+from jazzmine.records.memory_base import MemoryRecord, memory_record, shallow_copy
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.types import Int64, JsonObject, Text
 
@@ -187,23 +187,30 @@ def merge_entities(
     """
     merged = dict(known)
     for raw in mentioned:
-        name = raw.get("name") or ""
+        name, attributes = raw.get("name") or "", raw.get("attributes") or []
         if isinstance(name, str):
             name = name.strip()
         if name == "":
             continue
-        mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, turn_number)
-        before, attributes, count = merged.pop(mention.name, None), mention.attributes, 1
-        if before is not None:
-            attributes = before.attributes + attributes
-            mention = shallow_copy(before)
+        before = merged.pop(name, None) if isinstance(name, str) else None
+        if before is None or not _are_texts(attributes):
+            mention = WorkspaceEntity(name, attributes, turn_number, turn_number)
+            attributes, count = mention.attributes, 1
+        else:
+            mention, attributes = before, before.attributes + attributes
             count = before.mention_count + 1
         unique = list(dict.fromkeys(attributes))
-        kept = unique[max(0, len(unique) - max_attributes) :]
-        set_unvalidated(mention, attributes=kept, mention_count=count, last_seen_turn=turn_number)
+        mention = shallow_copy(mention)
+        mention.__dict__["attributes"] = unique[max(0, len(unique) - max_attributes) :]
+        mention.__dict__["mention_count"] = count
+        mention.__dict__["last_seen_turn"] = turn_number
         merged[mention.name] = mention
     return {
         name: entity
         for name, entity in merged.items()
         if turn_number - entity.last_seen_turn <= max_age_turns
     }
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)

@@ -8,29 +8,28 @@ from time import monotonic_ns, time_ns
 from typing import Any
 from uuid import uuid4
 
+from pydantic import ValidationError
+
 from jazzmine.records.arguments import require_count, require_id
-from jazzmine.records.error_texts import text_of
 from jazzmine.records.messages import Message, MessageRole
-from jazzmine.records.recorded_calls import ModelCall, ToolCall, open_tools
-from jazzmine.records.storable import MAX_VALUE, fitted, storable_copy, storable_json, storable_text
+from jazzmine.records.recorded_calls import ModelCall, ToolCall, open_tools, text_of
+from jazzmine.records.storable import MAX_VALUE, storable_copy, storable_json, storable_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["TurnRecorder"]
 
 
+# The longest JSON of a trace. MongoDB takes 16 MiB, and needs up to six times the length of the
+# JSON for a list of numbers.
+_MAX_RECORD = 2_000_000
+
 # Metadata of the program is cut less than recorded values.
 _MAX_METADATA = 1_000_000
 
 
 class _Step:
-    """A message, and the calls of tools that it asks for.
-
-    Args:
-        message: the message of the assistant or of another author.
-        purpose: the purpose of the model's call that gave the message.
-        is_implied: whether only the calls were recorded, and not the message.
-    """
+    """A message, implied if only its calls of tools were recorded, and these calls."""
 
     def __init__(self, message: Message, purpose: str, *, is_implied: bool = False) -> None:
         self.message = message
@@ -48,22 +47,19 @@ class _Step:
         if not self.is_shown:
             return []
         ended = [call for call in self.calls if call.has_ended]
-        message = fitted(lambda limit: self._message_with(ended, limit), len(ended))
+        message = self._message_with(ended)
         return [message, *(call.message(message) for call in ended)]
 
-    def _message_with(self, calls: list[ToolCall], limit: int | None) -> Message:
+    def _message_with(self, calls: list[ToolCall]) -> Message:
         message = self.message
-        if limit is not None:
-            message = storable_copy(message, _MAX_METADATA)
-        if not calls:
+        if calls:
+            metadata = {**message.metadata, "tool_calls": [call.request() for call in calls]}
+            tools = [call.record.tool_name for call in calls]
+            message = message.model_copy(update={"metadata": metadata, "invoked_tools": tools})
+        try:
             return Message.model_validate(message)
-        requests = [call.request(limit) for call in calls]
-        tools = [call.record.tool_name for call in calls]
-        changes = {
-            "metadata": {**message.metadata, "tool_calls": requests},
-            "invoked_tools": tools,
-        }
-        return Message.model_validate(message.model_copy(update=changes))
+        except ValidationError:  # something was put into it in place
+            return storable_copy(message, _MAX_METADATA)
 
 
 class TurnRecorder:
@@ -242,8 +238,16 @@ class TurnRecorder:
         with self._lock:
             models = [call.record for call in self._model_calls if call.has_ended]
             tools = [call.record for call in self._tool_calls if call.has_ended]
-            values = 2 * len(models) + 4 * len(tools) + len(self._errors)
-            return fitted(lambda limit: self._build_trace(message_id, models, tools, limit), values)
+            limit: int | None = None
+            while True:
+                try:
+                    trace = self._build_trace(message_id, models, tools, limit)
+                    if len(trace.model_dump_json()) <= _MAX_RECORD:
+                        return trace
+                except ValidationError:  # something was put into a record in place
+                    if limit is not None:
+                        raise
+                limit = MAX_VALUE if limit is None else limit // 2
 
     def _build_trace(
         self,

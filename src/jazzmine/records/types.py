@@ -45,13 +45,8 @@ class _Refused(Exception):
 def plain_json(value: Any, level: int = 1) -> Any:
     """Return a copy of a value in plain JSON types, if JSON and every back end can store it.
 
-    Args:
-        value: None, a bool, a str, a finite float, an integer of 64 bits, or a list, tuple
-            (it becomes a list) or dict of these, at most 64 levels deep.
-        level: the level at which the value is stored.
-
-    Raises:
-        PydanticCustomError: it cannot be stored; pydantic adds this to its `ValidationError`.
+    Tuples become lists. A value at level 1 is at most 64 levels deep. Pydantic adds the error to
+    its `ValidationError`.
     """
     if type(value) is dict and not value:
         return {}  # most metadata is empty
@@ -157,45 +152,8 @@ def _encodable(value: str) -> str:
     return value if type(value) is str else str.__str__(value)
 
 
-def _parsed_json(value: Any) -> Any:
-    """Check a value that was parsed from JSON as `plain_json` does; copy it only if needed."""
-    return value if not value or _is_plain(value, 1) else plain_json(value)
-
-
-def _is_plain(value: Any, depth: int) -> bool:
-    """Return whether `plain_json` would change nothing; the value must come from a JSON parser."""
-    kind = type(value)
-    if kind is dict:
-        if depth > MAX_DEPTH or "\0" in "".join(value):
-            return False
-        value = value.values()
-    elif kind is not list:
-        return _is_plain_scalar(value)
-    elif depth > MAX_DEPTH:
-        return False
-    for item in value:
-        kind = type(item)
-        if kind is str or kind is bool or item is None:
-            continue
-        if kind is int:
-            if not MIN_INT <= item <= MAX_INT:
-                return False
-        elif kind is float:
-            if not math.isfinite(item):
-                return False
-        elif not _is_plain(item, depth + 1):
-            return False
-    return True
-
-
-def _is_plain_scalar(value: Any) -> bool:
-    if isinstance(value, int):
-        return MIN_INT <= value <= MAX_INT
-    return not isinstance(value, float) or math.isfinite(value)
-
-
 class _PlainJson:
-    """Validates a JSON value, with a quick check for values that were parsed from JSON."""
+    """Validates a JSON value; of a JSON text, any value is taken, and checked when it is stored."""
 
     @staticmethod
     def __get_pydantic_core_schema__(
@@ -203,7 +161,7 @@ class _PlainJson:
     ) -> core_schema.CoreSchema:
         schema = handler(source)
         return core_schema.json_or_python_schema(
-            json_schema=core_schema.no_info_after_validator_function(_parsed_json, schema),
+            json_schema=schema,
             python_schema=core_schema.no_info_before_validator_function(plain_json, schema),
         )
 

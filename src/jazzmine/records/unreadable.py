@@ -59,29 +59,13 @@ def reasons_of(error: ValidationError) -> str:
     )
 
 
-_REMEDIES = {
-    "Conversation": "correct it where it is stored, or store it again",
-    "Message": "correct it where it is stored, store it again, or delete it with delete_message()",
-    "MemoryItem": "correct it where it is stored, or store it again",
-    "TurnTrace": "correct it where it is stored, or store another trace for its message",
-}
-
-
 def unreadable(
     kind: type[Record], stored_id: Any, error: ValidationError, *, hides_values: bool = False
 ) -> ValidationError:
-    """Return the same error with the record's id and what to do.
-
-    Args:
-        kind: the class of the record.
-        stored_id: its id.
-        error: why it cannot be read.
-        hides_values: whether the text of the error is without the values: they were decrypted.
-    """
-    name = kind.__name__
-    return titled(
-        error, f"the stored {name} {stored_id!a} ({_REMEDIES[name]})", hides_values=hides_values
-    )
+    """Return the same error with the record's id and what to do, perhaps without the values."""
+    remedy = "correct it where it is stored, store another in its place, or delete it"
+    title = f"the stored {kind.__name__} {stored_id!a} ({remedy})"
+    return titled(error, title, hides_values=hides_values)
 
 
 def titled(error: ValidationError, title: str, *, hides_values: bool = False) -> ValidationError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from jazzmine.records.base import Record
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
@@ -48,23 +48,15 @@ class TraceFilter(Record):
     tool: JsonObject | None = None
     llm_call: JsonObject | None = None
 
-    @field_validator("tool")
+    @field_validator("tool", "llm_call")
     @classmethod
-    def _only_fields_of_a_tool_trace(cls, value: JsonObject | None) -> JsonObject | None:
-        return _only_fields_of(ToolTrace, value)
-
-    @field_validator("llm_call")
-    @classmethod
-    def _only_fields_of_a_call(cls, value: JsonObject | None) -> JsonObject | None:
-        return _only_fields_of(LLMCallRecord, value)
-
-
-def _only_fields_of(kind: type[Record], value: JsonObject | None) -> JsonObject | None:
-    for name in value or ():
-        if name not in kind.model_fields:
-            allowed = ", ".join(kind.model_fields)
-            raise ValueError(f"{kind.__name__} has no field {name!r}; it has {allowed}")
-    return value
+    def _only_fields(cls, value: JsonObject | None, info: ValidationInfo) -> JsonObject | None:
+        kind = ToolTrace if info.field_name == "tool" else LLMCallRecord
+        for name in value or ():
+            if name not in kind.model_fields:
+                allowed = ", ".join(kind.model_fields)
+                raise ValueError(f"{kind.__name__} has no field {name!r}; it has {allowed}")
+        return value
 
 
 class UsageSummary(Record):

@@ -3,110 +3,60 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
+from collections.abc import Iterable, Mapping
+from dataclasses import field
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
-
-from jazzmine.records.derived_state import DerivedState
 from jazzmine.records.enums import FlowStatus
-from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot, SuspendedFlow
-from jazzmine.records.memory_base import (
-    ENDED,
-    checked_copy,
-    memory_record,
-    refuse_after_block,
-    set_unvalidated,
-)
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
+from jazzmine.records.flow_transitions import FlowTransitions, transition
+from jazzmine.records.memory_base import checked_copy, memory_record, set_unvalidated
 from jazzmine.records.tool_call import ToolCallRecord
-from jazzmine.records.transition_arguments import (
-    BranchChoice,
-    BranchResult,
-    Data,
-    Reply,
-    SlotAnswer,
-    StepResult,
-)
 from jazzmine.records.turn import TopicShift, TurnCache, merge_entities
-from jazzmine.records.unknown_fields import KEPT
-from jazzmine.records.unreadable import titled
+from jazzmine.records.types import JsonObject, JsonValue, Text
 
 __all__ = ["WorkingMemory"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-AnyTransition = TypeVar("AnyTransition", bound=Callable[..., bool])
-
-
-def _transition(method: AnyTransition) -> AnyTransition:
-    """Decorate a transition: it raises `RuntimeError` after the block that its memory was for."""
-
-    @wraps(method)
-    def apply(self: WorkingMemory, *args: Any, **kwargs: Any) -> bool:
-        if ENDED in vars(self):
-            refuse_after_block(self)
-        return method(self, *args, **kwargs)
-
-    return apply  # type: ignore[return-value]
 
 
 @memory_record
-class WorkingMemory(DerivedState):
+class Arguments:
+    """The arguments of transitions that are not records, so that an error names the argument.
+
+    Each transition passes its own alone.
+    """
+
+    agent_response: Text = ""
+    agent_intent: Text = ""
+    topic_summary: Text = ""
+    step_result: JsonObject = field(default_factory=dict)
+    branch_id: Text = ""
+    result: JsonValue = None
+    branch: Text = ""
+    slot_name: Text = ""
+    value: JsonValue = None
+    validation_error: Text = ""
+    data: JsonObject = field(default_factory=dict)
+
+
+@memory_record
+class WorkingMemory(FlowTransitions):
     """The state of one conversation between its turns and within a turn.
 
     The methods from `begin_turn` on are its transitions. They do no I/O, copy their arguments,
-    and return whether they changed the state:
-
-    transition               applies                    and then
-    begin_turn               unless a later turn has    the turn and its number are set, its
-                             begun, or another message  entities merged and old ones dropped; a
-                             has the number             turn that is no continuation adds a
-                                                        topic; an expired confirmation is
-                                                        dropped, and the flow waiting for it
-                                                        archived as expired; a cancellation
-                                                        cancels the flow in progress and drops
-                                                        the confirmation, with or without a flow
-    end_turn                 always                     the reply is kept; the latest topic gets
-                                                        its summary if it has none
-    start_flow               unless it is active        a flow still in progress is archived as
-                             already                    cancelled; this one is the active flow
-    suspend_flow             a flow is in progress      it is set aside with its question
-    resume_flow              it is set aside, and no    it is the active flow again
-                             flow is in progress
-    advance_sequential_step  a step of the flow is      the result is kept; the next step is the
-                             left                       current one
-    record_branch_result     the flow has the branch    the result is kept
-    set_condition_branch     there is a flow            the branch is kept
-    record_tool_call         in a turn or a flow        the turn keeps the call, the flow the
-                                                        call without its raw result
-    register_slots           there is a flow            slots with unknown names are added, or
-                                                        all slots replaced
-    collect_slot,            the flow has the slot      the value is kept or, with an error, the
-    clear_slot                                          slot is open again; a slot that changes
-                                                        closes the question of the flow
-    forget_entity            it is known                it is known no more
-    set_data                 always                     the values are merged into `data`
-    request_confirmation     always                     the question is kept; a flow in progress
-                                                        waits for the answer
-    confirm_action           the confirmation is open   it is dropped, and the flow goes on
-                             and has not expired
-    complete_flow,           there is a flow            it is archived, and its confirmation
-    fail_flow                                           dropped; a question that belongs to no
-                                                        flow stays open; the flow that was set
-                                                        aside last comes back
-    cancel_flow              there is a flow or a       the flow is archived, and the
-                             confirmation               confirmation dropped; as above
+    and return whether they changed the state.
 
     A flow in progress awaits a confirmation while the question that it waits for is open; or
     else it collects slots while one is pending; or else it is active. The conversation's status
     is that of its flow in progress; without one it awaits an open confirmation, or is idle.
 
     A transition that does not apply changes nothing, logs a warning and returns False; in a
-    strict store it raises `NotAppliedError`. For an
-    argument that cannot be stored it raises `TypeError` (not the expected record) or
-    `ValidationError` (which names the field or the argument), and changes nothing.
+    strict store it raises `NotAppliedError`. For an argument that cannot be stored it raises
+    `TypeError` (not the expected record) or `ValidationError` (which names the field or the
+    argument), and changes nothing.
 
     A turn is repeated as a whole: `begin_turn` knows it by its message, and a store's
     `update(message_id=...)` applies a message's change once. (When a store repeats a write whose
@@ -150,7 +100,7 @@ class WorkingMemory(DerivedState):
             caller that it returns this to; it is never stored.
     """
 
-    @_transition
+    @transition
     def begin_turn(self, turn_cache: TurnCache) -> bool:
         """Begin a turn, with all its effects on entities, topics, confirmation and flow.
 
@@ -204,18 +154,16 @@ class WorkingMemory(DerivedState):
         if cache.message_id:
             changes["turns_by_message"] = self._with_message(cache.message_id, turn)
         changes |= self._without_declined(turn, cancels)
-        if self.active_flow is not None:
-            self.active_flow.drop_raw_results()
         return self._changed(**changes)
 
-    @_transition
+    @transition
     def end_turn(self, agent_response: str, agent_intent: str, topic_summary: str = "") -> bool:
         """Store the reply, and the summary of the latest topic if it has none.
 
         Args:
             topic_summary: the summary; if it is empty, the intent is used.
         """
-        reply = Reply(agent_response, agent_intent, topic_summary)
+        reply = Arguments(agent_response, agent_intent, topic_summary)
         if self.topic_history and not self.topic_history[-1].summary:
             summary = reply.topic_summary or reply.agent_intent
             set_unvalidated(self.topic_history[-1], summary=summary)
@@ -223,7 +171,7 @@ class WorkingMemory(DerivedState):
             last_agent_response=reply.agent_response, last_agent_intent=reply.agent_intent
         )
 
-    @_transition
+    @transition
     def start_flow(self, flow_state: ActiveFlowState) -> bool:
         """Make a flow the active one.
 
@@ -260,56 +208,13 @@ class WorkingMemory(DerivedState):
             set_unvalidated(started, current_step=started.total_steps)
         return self._changed(**{**changes, "active_flow": started})
 
-    @_transition
-    def suspend_flow(self) -> bool:
-        """Set the flow in progress aside with its slots and its question, for a digression.
-
-        It comes back when the flow that is started above it ends, or by `resume_flow`. The oldest
-        of more than `max_suspended_flows` is archived as cancelled.
-        """
-        flow = self.active_flow
-        if flow is None or not self.is_in_flow:
-            return self._not_applied("suspend_flow", "no flow in progress")
-        question = self.pending_confirmation
-        if question is not None and not self._is_asked_by(flow, question):
-            question = None
-        set_aside = SuspendedFlow(flow, question)
-        # The records themselves: their copies lack the fields that a newer version has added.
-        set_unvalidated(set_aside, flow=flow, confirmation=question)
-        if KEPT in vars(self):
-            vars(set_aside)[KEPT] = {}
-        suspended = [*self.suspended_flows, set_aside]
-        changes: dict[str, Any] = {"active_flow": None}
-        if question is not None:
-            changes["pending_confirmation"] = None
-        if len(suspended) > self.max_suspended_flows:
-            dropped = suspended.pop(0).flow.ended(FlowStatus.CANCELLED, self.turn_number)
-            changes["flow_history"] = [*self.flow_history, dropped]
-            logger.warning("%r: too many flows are set aside", self.conversation_id)
-        return self._changed(**changes, suspended_flows=suspended)
-
-    @_transition
-    def resume_flow(self, flow_id: str | None = None) -> bool:
-        """Go on with a flow that was set aside, by default the newest.
-
-        It has its slots and its question as they were; an expired question is dropped.
-        """
-        if self.is_in_flow:
-            return self._not_applied("resume_flow", "another flow is in progress")
-        changes = self._resumed(flow_id, self.turn_number, self.pending_confirmation)
-        if not changes:
-            return self._not_applied("resume_flow", "no such flow is set aside")
-        return self._changed(
-            **{**self._without_flow(FlowStatus.CANCELLED, self.turn_number), **changes}
-        )
-
-    @_transition
+    @transition
     def advance_sequential_step(self, step_result: dict[str, Any]) -> bool:
         """Store the result of the current step of the active flow, and advance to the next.
 
         It does not apply if all of the flow's `total_steps` are done.
         """
-        step, flow = StepResult(step_result), self.active_flow
+        step, flow = Arguments(step_result=step_result), self.active_flow
         if flow is None:
             return self._not_applied("advance_sequential_step", "no active flow")
         if flow.current_step >= flow.total_steps:
@@ -318,10 +223,10 @@ class WorkingMemory(DerivedState):
         flow.step_results.append(step.step_result)
         return self._changed()
 
-    @_transition
+    @transition
     def record_branch_result(self, branch_id: str, result: Any) -> bool:
-        """Store the result of a branch of the active flow; None means that it is not done."""
-        branch = BranchResult(branch_id, result)
+        """Store the result of a branch that the active flow has; None: it is not done."""
+        branch = Arguments(branch_id=branch_id, result=result)
         if self.active_flow is None:
             return self._not_applied("record_branch_result", "no active flow")
         if branch.branch_id not in self.active_flow.branch_results:
@@ -329,16 +234,16 @@ class WorkingMemory(DerivedState):
         self.active_flow.branch_results[branch.branch_id] = branch.result
         return self._changed()
 
-    @_transition
+    @transition
     def set_condition_branch(self, branch: str) -> bool:
         """Store which branch the condition of the active flow has chosen."""
-        choice = BranchChoice(branch)
+        choice = Arguments(branch=branch)
         if self.active_flow is None:
             return self._not_applied("set_condition_branch", "no active flow")
         self.active_flow.condition_branch_taken = choice.branch
         return self._changed()
 
-    @_transition
+    @transition
     def record_tool_call(self, record: ToolCallRecord) -> bool:
         """Store a tool call in the turn and, without its raw result, in the flow's history.
 
@@ -361,7 +266,7 @@ class WorkingMemory(DerivedState):
             flow.drop_oldest_calls(self.max_tool_call_history)
         return self._changed()
 
-    @_transition
+    @transition
     def register_slots(self, slots: Iterable[Slot], replace: bool = False) -> bool:
         """Add slots for the active flow to collect; slots with a known name are not changed.
 
@@ -383,7 +288,7 @@ class WorkingMemory(DerivedState):
             flow.slots.setdefault(slot.name, slot)
         return self._changed() if unknown or flow.status is not self._flow_status() else False
 
-    @_transition
+    @transition
     def collect_slot(self, slot_name: str, value: Any, validation_error: str = "") -> bool:
         """Store the answer for a slot of the active flow.
 
@@ -392,10 +297,7 @@ class WorkingMemory(DerivedState):
         slot that changes closes the question for which the flow waits: the user would confirm
         something else.
         """
-        try:
-            answer = SlotAnswer(slot_name, value, validation_error)
-        except ValidationError as refusal:
-            raise titled(refusal, f"the slot {slot_name!a}") from None
+        answer = Arguments(slot_name=slot_name, value=value, validation_error=validation_error)
         flow = self.active_flow
         slot = flow.slots.get(answer.slot_name) if flow else None
         if slot is None:
@@ -411,7 +313,7 @@ class WorkingMemory(DerivedState):
         is_same = before == (slot.collected, slot.value)
         return self._changed(**({} if is_same else self._without_question()))
 
-    @_transition
+    @transition
     def clear_slot(self, slot_name: str) -> bool:
         """Remove the value of a slot of the active flow, which is open again.
 
@@ -425,7 +327,7 @@ class WorkingMemory(DerivedState):
         set_unvalidated(slot, collected_at_turn=0)
         return self._changed(**self._without_question())
 
-    @_transition
+    @transition
     def forget_entity(self, name: str) -> bool:
         """Remove an entity from those that the conversation knows."""
         if name not in self.entity_workspace:
@@ -435,7 +337,7 @@ class WorkingMemory(DerivedState):
             set_unvalidated(turn, entities_before=_without(turn.entities_before, name))
         return self._changed(entity_workspace=_without(self.entity_workspace, name))
 
-    @_transition
+    @transition
     def request_confirmation(self, confirmation: PendingConfirmation) -> bool:
         """Store a question for the user to confirm, in place of an earlier one.
 
@@ -447,7 +349,7 @@ class WorkingMemory(DerivedState):
             set_unvalidated(self.active_flow, status=FlowStatus.AWAITING_CONFIRMATION)
         return self._changed(pending_confirmation=question)
 
-    @_transition
+    @transition
     def confirm_action(self, confirmation_id: str | None = None) -> bool:
         """Confirm the open question: it is dropped, and the flow that awaits it continues.
 
@@ -468,39 +370,10 @@ class WorkingMemory(DerivedState):
             return self._not_applied("confirm_action", "the confirmation has expired")
         return self._changed(pending_confirmation=None)
 
-    @_transition
-    def complete_flow(self, flow_id: str | None = None) -> bool:
-        """Archive the active flow as completed, and drop its confirmation.
-
-        A question that belongs to no flow, and for which this one does not wait, stays open. The
-        flow that was set aside last comes back.
-
-        Args:
-            flow_id: which flow; another one is left alone. None is the active one.
-        """
-        return self._end_flow("complete_flow", FlowStatus.COMPLETED, flow_id)
-
-    @_transition
-    def cancel_flow(self, flow_id: str | None = None) -> bool:
-        """Archive the active flow as cancelled, if there is one, and drop any confirmation.
-
-        Otherwise it does what `complete_flow` does.
-        """
-        question = self.pending_confirmation
-        if question is None or flow_id is not None:
-            return self._end_flow("cancel_flow", FlowStatus.CANCELLED, flow_id)
-        set_unvalidated(self, pending_confirmation=None)
-        return self._changed(**self._after_flow(FlowStatus.CANCELLED, self.turn_number))
-
-    @_transition
-    def fail_flow(self, flow_id: str | None = None) -> bool:
-        """Archive the active flow as failed; otherwise it does what `complete_flow` does."""
-        return self._end_flow("fail_flow", FlowStatus.FAILED, flow_id)
-
-    @_transition
+    @transition
     def set_data(self, **values: Any) -> bool:
         """Merge values into `data` by key; None removes a key."""
-        changed = Data({**self.data, **values}).data
+        changed = Arguments(data={**self.data, **values}).data
         kept = {name: value for name, value in changed.items() if value is not None}
         return self._changed(data=kept)
 

@@ -95,12 +95,7 @@ def folded(text: str) -> str:
 
 
 class Word(NamedTuple):
-    """A word of a text.
-
-    Attributes:
-        form: the folded word, and after a vertical bar its stem, if it differs.
-        start, end: its place in the text.
-    """
+    """A word of a text: the folded word, then "|" and its stem if it differs; and its place."""
 
     form: str
     start: int
@@ -108,15 +103,7 @@ class Word(NamedTuple):
 
 
 class Analyser:
-    """Finds the words of texts.
-
-    Args:
-        language: the language of the stems, as `snowballstemmer` calls it; empty for no stems.
-
-    Raises:
-        ConfigurationError: the language is not known.
-        ImportError: `snowballstemmer` is not installed.
-    """
+    """Finds the words of texts, with stems if it has a language of `snowballstemmer`."""
 
     def __init__(self, language: str = "") -> None:
         self.language: str = language

@@ -13,6 +13,7 @@ __all__ = [
     "FoundPage",
     "Query",
     "SearchScope",
+    "SearchState",
     "Term",
     "parse_query",
     "spans_of",
@@ -27,12 +28,7 @@ _PART = re.compile(rf"(-?)[{_QUOTES}]([^{_QUOTES}]*)[{_QUOTES}]?|(-?)([^\s{_QUOT
 
 
 class Term(NamedTuple):
-    """A word of a query.
-
-    Attributes:
-        forms: the folded word, and its stem if it differs; one of them has to match.
-        is_prefix: whether longer words that begin with one of the forms count, too.
-    """
+    """A word of a query: it, its stem, or longer words that begin with one of these."""
 
     forms: tuple[str, ...]
     is_prefix: bool = False
@@ -73,13 +69,15 @@ class Clause(NamedTuple):
         return all(any(map(term.is_in, forms)) for term in self.terms)
 
 
-class Query(NamedTuple):
-    """A query, without repetitions.
+class SearchState(NamedTuple):
+    """The state of a search index: the language of the stems, "" without, and its completeness."""
 
-    Attributes:
-        clauses: the words and phrases to find.
-        excluded: the words and phrases that must not occur.
-    """
+    language: str
+    is_complete: bool
+
+
+class Query(NamedTuple):
+    """What to find, and what must not occur, without repetitions."""
 
     clauses: tuple[Clause, ...]
     excluded: tuple[Clause, ...]
@@ -88,12 +86,8 @@ class Query(NamedTuple):
 class SearchScope(NamedTuple):
     """The messages to search; all given conditions must hold.
 
-    Attributes:
-        user_id: the user.
-        conversation_id: the conversation.
-        agent_id: the agent of the conversation.
-        roles: values of `MessageRole`; empty for all.
-        since, until: `timestamp` is at least `since`, and less than `until`, in ms.
+    `roles` are values of `MessageRole`, none for all. `timestamp` is at least `since` and less than
+    `until`, in ms.
     """
 
     user_id: str | None = None
@@ -105,16 +99,10 @@ class SearchScope(NamedTuple):
 
 
 class FoundPage(NamedTuple):
-    """A page of the messages that have all terms of some clauses, newest first.
+    """A page of the messages that have all terms of every clause, or of one of them, newest first.
 
-    Attributes:
-        clauses: at least one.
-        every: whether a message needs all of them, or one.
-        without: terms that it must not have.
-        scope: the messages to search.
-        limit: the largest number of messages; at least 1.
-        after: the id of the last message of the page before. It need not match, but has to be of
-            the user, the conversation and the agent of the scope. None is the first page.
+    They have none of the terms in `without`. The message `after` need not match, but has to be of
+    the user, the conversation and the agent of the scope.
     """
 
     clauses: Sequence[Clause]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from jazzmine.search.analyser import Analyser
@@ -62,24 +61,18 @@ def ranked(
 ) -> list[tuple[int, float]]:
     """Rank index entries by BM25 (k1 1.2, b 0.75); equal scores keep their order.
 
-    Args:
-        entries: the entries that an index has found; BM25 takes their average length.
-        query: the scores of its clauses are added; its exclusions are left out.
-        counts: the frequencies of its clauses.
-        needed: the clauses of which an entry must have one.
-
-    Returns:
-        The places of the entries with their scores, best first.
+    An entry must have one of the clauses `needed`, and no excluded one. BM25 takes the frequencies
+    in `counts`, and the average length of the entries. The result has the places of the entries.
     """
     texts = [entry.split() for entry in entries]
     lengths = list(map(len, texts))
     average = sum(lengths) / max(1, len(lengths)) or 1.0  # without any word, all score 0
     norms = [_K1 * (1 - _B + _B * length / average) for length in lengths]
-    forms_of = _FormsOf(texts)
+    by_part = _forms_by_part(texts)
     scores, chosen = [0.0] * len(texts), set[int]()
     for clause, count in zip(query.clauses, counts[1], strict=True):
         rarity = _rarity(counts[0], count)
-        found = _counted([forms_of(term) for term in clause.terms], texts)
+        found = _counted([_forms_of(term, by_part) for term in clause.terms], texts)
         for place, n in enumerate(found):
             if n:
                 scores[place] += rarity * n * (_K1 + 1) / (n + norms[place])
@@ -91,34 +84,21 @@ def ranked(
     return sorted(ranking, key=lambda pair: -pair[1])
 
 
-class _FormsOf:
-    """Returns the forms of some texts that count as a term.
+def _forms_by_part(texts: Iterable[Iterable[str]]) -> dict[str, set[str]]:
+    """Return the forms of some texts, for each word and each stem in them."""
+    found: dict[str, set[str]] = {}
+    for form in set[str]().union(*texts):
+        for part in form.split("|"):
+            found.setdefault(part, set()).add(form)
+    return found
 
-    Each form is compared with a term at most once, however many texts have it.
-    """
 
-    def __init__(self, texts: Sequence[Sequence[str]]) -> None:
-        self._texts = texts
-
-    def __call__(self, term: Term) -> set[str]:
-        """Return the forms that count."""
-        if term.is_prefix:
-            return {form for form in self._forms if term.is_in(form)}
-        return set(term.forms).union(*(self._with_part.get(form, ()) for form in term.forms))
-
-    @cached_property
-    def _forms(self) -> set[str]:
-        return set().union(*self._texts)
-
-    @cached_property
-    def _with_part(self) -> dict[str, set[str]]:
-        """For each word and each stem, the forms that are both."""
-        found: dict[str, set[str]] = {}
-        for form in self._forms:
-            if "|" in form:
-                for part in form.split("|"):
-                    found.setdefault(part, set()).add(form)
-        return found
+def _forms_of(term: Term, by_part: Mapping[str, set[str]]) -> set[str]:
+    """Return the forms that count as a term."""
+    parts: Iterable[str] = term.forms
+    if term.is_prefix:
+        parts = [part for part in by_part if part.startswith(term.forms)]
+    return set[str]().union(*(by_part.get(part, ()) for part in parts))
 
 
 def _counted(terms: Sequence[set[str]], texts: Sequence[Sequence[str]]) -> list[int]:
@@ -153,12 +133,7 @@ def _rarity(total: int, count: int) -> float:
 
 
 def ranked_by_words(query: str, texts: Mapping[str, str]) -> list[tuple[str, float]]:
-    """Rank the texts that have a clause of a query among all of them.
-
-    Args:
-        query: as `parse_query` reads it.
-        texts: by id; equal scores keep their order.
-    """
+    """Rank the texts, by their ids, that have a clause of a query."""
     analyser = Analyser()
     wanted = parse_query(query, analyser)
     names, entries = list(texts), [analyser.entry(text) for text in texts.values()]

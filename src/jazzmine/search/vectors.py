@@ -52,11 +52,9 @@ def _packed(vector: Iterable[float]) -> bytes:
 
 
 def ranked_by_vector(query: bytes, vectors: Iterable[tuple[str, bytes]]) -> Ranking:
-    """Rank vectors by their cosine with the query's, exactly; several vectors by the highest.
+    """Rank packed vectors by their cosine with the query's, exactly; several by the highest.
 
-    Args:
-        query, vectors: as `packed_vectors` returns them, the query alone; those of another number
-            of dimensions, which come from another model, are left out.
+    Those of another number of dimensions, which come from another model, are left out.
     """
     head, numbers = query[:4], struct.Struct(f"<{(len(query) - 4) // 4}f")
     wanted = numbers.unpack_from(query, 4)

@@ -17,8 +17,6 @@ from jazzmine.backends.redis.driver import (
     is_cluster,
     is_of_another_type,
     is_transient,
-    pauses,
-    pool_settings,
     redis_driver,
     settings_of,
     translated,
@@ -29,11 +27,11 @@ from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient", "client_for", "require_client"]
 
+# How many connections a store's own client opens.
+_CONNECTIONS = 16
+
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
-
-# Among how many keys a sample is looked for: the server takes some ms.
-_SCANNED = 10_000
 
 
 def require_client(client: Any) -> None:
@@ -58,8 +56,12 @@ def client_for(url: str, seconds: float) -> AnyRedis:
         ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
     """
     module = redis_module()
-    settings = {**pool_settings(seconds), "socket_timeout": socket_timeout(seconds)}
-    pool = module.BlockingConnectionPool.from_url(url, **settings)
+    pool = module.BlockingConnectionPool.from_url(
+        url,
+        max_connections=_CONNECTIONS,
+        timeout=seconds,
+        **{**connection_settings(seconds), "socket_timeout": socket_timeout(seconds)},
+    )
     # Only a connection, which is not used, notices an unknown option of a URL.
     pool.connection_class(**pool.connection_kwargs)
     client: AnyRedis = module.Redis.from_pool(pool)
@@ -80,7 +82,8 @@ class RedisClient:
         self._client: Any = client
         self._attempt_seconds, self._margin = float("inf"), 0.0
         self._url = ""
-        self._retry = redis_module().retry.Retry(pauses(), -1, failures())
+        pauses = redis_driver().backoff.EqualJitterBackoff(cap=0.25, base=0.005)
+        self._retry = redis_module().retry.Retry(pauses, -1, failures())
         self._closed = False
 
     def own(self, url: str, attempt_seconds: float) -> None:
@@ -131,27 +134,16 @@ class RedisClient:
         """
         operands = (len(keys), *keys, *arguments)
         try:
-            return await self._execute(deadline, keys, "EVALSHA", script.digest, *operands)
+            return await self.execute(deadline, keys, "EVALSHA", script.digest, *operands)
         except StoreUnavailableError as error:
             if not isinstance(error.__cause__, redis_driver().exceptions.NoScriptError):
                 raise
-        return await self._execute(deadline, keys, "EVAL", script.text, *operands)
+        return await self.execute(deadline, keys, "EVAL", script.text, *operands)
 
-    async def read_hash(
-        self, key: bytes, fields: Sequence[str], deadline: Deadline
-    ) -> list[bytes | None]:
-        """Return fields of a hash; None for those that it lacks.
-
-        Raises:
-            StoreUnavailableError: as for `run`.
-        """
-        # In lower case, the server is asked, and not the cache of the client.
-        values: list[bytes | None] = await self._execute(deadline, [key], "hmget", key, *fields)
-        return values
-
-    async def _execute(
+    async def execute(
         self, deadline: Deadline, keys: Sequence[bytes], name: str, *arguments: str | bytes | int
     ) -> Any:
+        """Send a command about some keys, and return its reply; as for `run`."""
         # The client would encode text as its owner wants it.
         encoded = [each if isinstance(each, bytes) else str(each).encode() for each in arguments]
         send = partial(self._client.execute_command, name, *encoded, NEVER_DECODE=True)
@@ -183,26 +175,20 @@ class RedisClient:
         options = {"target_nodes": "random"} if is_cluster(self._client) else {}
         await self._repeated(deadline, partial(self._client.execute_command, "PING", **options))
 
-    async def keys(self, pattern: str, deadline: Deadline) -> list[bytes]:
-        """Return the keys that match a pattern, on all servers."""
-        scan = partial(self._scan, pattern)
+    async def keys(self, pattern: str, deadline: Deadline, limit: int | None = None) -> list[bytes]:
+        """Return the keys of hashes that match a pattern, on all servers; `limit` at most."""
+        scan = partial(self._scan, pattern, limit)
         found: set[bytes] = await self._repeated(deadline, scan, is_long=True)
         return list(found)
 
-    async def _scan(self, pattern: str) -> set[bytes]:
-        scan = self._client.scan_iter(match=pattern, count=1000, NEVER_DECODE=True)
-        return {key async for key in scan}
-
-    async def some_keys(self, pattern: str, deadline: Deadline) -> list[bytes]:
-        """Return the keys that match a pattern among some thousands of all keys."""
-        page = partial(self._client.scan, match=pattern, count=_SCANNED, NEVER_DECODE=True)
-        try:
-            _, keys = await self._repeated(deadline, page)
-        except StoreUnavailableError as error:
-            if not isinstance(error.__cause__, redis_driver().ResponseError):
-                raise
-            return []  # the user may not ask
-        return list(keys)
+    async def _scan(self, pattern: str, limit: int | None) -> set[bytes]:
+        found: set[bytes] = set()
+        options = {"match": pattern, "count": 1000, "_type": "HASH", "NEVER_DECODE": True}
+        async for key in self._client.scan_iter(**options):
+            if len(found) == limit:
+                break
+            found.add(key)
+        return found
 
     async def read_field(
         self, name: str, keys: Sequence[bytes], deadline: Deadline
@@ -214,15 +200,11 @@ class RedisClient:
             values += await self._repeated(deadline, read, is_long=True)
         return values
 
-    async def _read_field(self, name: str, keys: Sequence[bytes]) -> list[bytes | None]:
+    async def _read_field(self, name: str, keys: Sequence[bytes]) -> Any:
         pipeline = self._client.pipeline(transaction=False)
         for key in keys:
             pipeline.execute_command("HGET", key, name.encode(), NEVER_DECODE=True)
-        replies = await pipeline.execute(raise_on_error=False)
-        for reply in replies:
-            if isinstance(reply, Exception) and not is_of_another_type(reply):
-                raise reply
-        return [reply if isinstance(reply, bytes) else None for reply in replies]
+        return await pipeline.execute()
 
     async def _repeated(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
 from jazzmine.config import MongoDBConfig
-from jazzmine.encryption.codecs import item_codec
+from jazzmine.encryption.items import item_codec
 from jazzmine.extras import extra
 from jazzmine.search.vectors import Embed
 

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from pymongo import ReplaceOne, UpdateOne
+
 from jazzmine._async.clients.mongodb.client import MongoDBClient
 from jazzmine._async.clients.mongodb.types import Collection, Session
 from jazzmine._async.long_term_memory.backend import ItemBackend
+from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine.backends.mongodb import items
-from jazzmine.backends.mongodb.documents import Document
+from jazzmine.backends.mongodb.documents import Document, escaped
+from jazzmine.backends.mongodb.queries import among, equal, owned_by
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import IntegrityError
 from jazzmine.records.item_rows import (
@@ -21,6 +25,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Reads,
     Renewal,
     Stored,
     is_expected,
@@ -28,7 +33,14 @@ from jazzmine.records.item_rows import (
 
 __all__ = ["MongoDBItemBackend"]
 
-_PATHS_A_COMMAND = 10_000
+
+# The fields that are not read.
+_LEFT_OUT: dict[Reads, list[str]] = {
+    "items": ["vector"],
+    "values": ["vector", "data"],
+    "vectors": ["value", "data"],
+    "all": [],
+}
 
 
 class MongoDBItemBackend(ItemBackend):
@@ -37,29 +49,18 @@ class MongoDBItemBackend(ItemBackend):
     system_name = "mongodb"
 
     def __init__(self, config: MongoDBConfig) -> None:
-        self._client = MongoDBClient(config, items.INDEXES, items.FIELDS)
+        self._client = MongoDBClient(config, items.INDEXES)
 
     async def open(self) -> None:
-        """Check the indexes, and create missing ones."""
-        try:
-            await self._client.open()
-        except BaseException:
-            await self._client.close()
-            raise
+        await self._client.open()
 
     async def pending(self) -> list[str]:
-        """Return what opening the store would create."""
-        try:
-            return await self._client.pending()
-        finally:
-            await self._client.close()
+        return await self._client.pending()
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.close()
 
     async def ping(self) -> None:
-        """Make one round trip to the server."""
         await self._client.ping()
 
     @property
@@ -69,49 +70,53 @@ class MongoDBItemBackend(ItemBackend):
     # Writes
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
-        """Make one change, or several in a transaction, after their revisions were taken."""
         after = 0
         while True:
-            first, now = await self._client.run(partial(self._take_revisions, len(changes), after))
+            first, now = await self._take_revisions(len(changes), after)
             work = partial(self._change, changes, first, now)
-            if len(changes) == 1:
-                try:
+            try:
+                if len(changes) == 1:
                     outcomes = await self._client.run(partial(work, None))
-                except IntegrityError:
-                    continue  # another call has inserted the item
-            else:
-                outcomes = await self._client.transaction([c.path for c in changes], work)
+                else:
+                    outcomes = await self._client.transaction([c.path for c in changes], work)
+            except IntegrityError:
+                continue  # another call has inserted the item
             if not isinstance(outcomes, int):
                 return outcomes
             after = outcomes
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Set `expires_at` of items in one command."""
-        updates = [items.renewed(renewal) for renewal in renewals]
+        updates = [
+            UpdateOne(
+                {"$and": [_version(path, revision), items.live()]},
+                {"$unset": {"expires_at": ""}} if at is None else {"$set": {"expires_at": at}},
+            )
+            for path, revision, at in renewals
+        ]
         result = await self._client.run(lambda: self._items.bulk_write(updates, ordered=False))
         return int(result.matched_count)
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
-        """Store items as they are, one after another in one command."""
-        stored = [change.stored() for change in changes]
-        documents = [
-            items.document_of(change, *own) for change, own in zip(changes, stored, strict=True)
+        documents = [items.document_of(change, *change.stored()) for change in changes]
+        replacements = [
+            ReplaceOne({"id": {"$eq": document["id"]}}, document, upsert=True)
+            for document in documents
         ]
-        last = items.higher_revisions(max(own.revision for own in stored))
+        last = {"$max": {"last": max(document["revision"] for document in documents)}}
         counters = self._client.collections[items.COUNTERS]
         await self._client.run(lambda: counters.update_one({"_id": "last"}, last, upsert=True))
-        await self._client.run(lambda: self._items.bulk_write(items.replaced(documents)))
+        await self._client.run(lambda: self._items.bulk_write(replacements))
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
-        """Store other forms of items, one after another."""
         for version in versions:
-            own = {"id": {"$eq": version.path}, "revision": {"$eq": version.revision}}
-            update = items.rewritten(version)
-            await self._client.run(partial(self._items.update_one, own, update))
+            own = _version(version.path, version.revision)
+            parts = {name: part for name, part in version.parts.items() if part is not None}
+            if "value" in parts:
+                parts["value"] = escaped(parts["value"])
+            await self._client.run(partial(self._items.update_one, own, {"$set": parts}))
 
     async def move_user(self, from_id: str, to_id: str) -> int:
-        """Make all items of a user another's."""
-        own, update = {"user_id": {"$eq": from_id}}, {"$set": {"user_id": to_id}}
+        own, update = equal(user_id=from_id), {"$set": {"user_id": to_id}}
         result = await self._client.run(lambda: self._items.update_many(own, update))
         return int(result.matched_count)
 
@@ -121,15 +126,14 @@ class MongoDBItemBackend(ItemBackend):
         All are larger than `after`. They are not taken in a transaction: all transactions would
         wait for one another.
         """
-        counters, counter = self._client.collections[items.COUNTERS], None
-        # Once, except that the test server returns nothing if another client inserts just then.
-        while counter is None:
-            counter = await counters.find_one_and_update(
-                {"_id": "last"},
-                items.next_revisions(count, after),
-                upsert=True,
-                return_document=True,
-            )
+        counters = self._client.collections[items.COUNTERS]
+        # The counter may be lower than `after` if items were copied without it.
+        last = {"$add": [{"$max": ["$last", after]}, count]}
+        own, update = {"_id": "last"}, [{"$set": {"last": last, "now": items.NOW}}]
+        take: Work[Any] = partial(
+            counters.find_one_and_update, own, update, upsert=True, return_document=True
+        )
+        counter = await self._client.run(take)
         return counter["last"] - count + 1, counter["now"]
 
     async def _change(
@@ -170,10 +174,8 @@ class MongoDBItemBackend(ItemBackend):
         now: int,
     ) -> Outcome | None:
         collection, is_stored = self._items, items.is_live(stored, now)
-        own: Document = {"id": {"$eq": change.path}}
-        if stored is not None:
-            # Without a transaction another call may have changed it since it was read.
-            own["revision"] = {"$eq": stored["revision"]}
+        # Without a transaction another call may have changed it since it was read.
+        own = {} if stored is None else _version(change.path, stored["revision"])
         if change.item is None:
             if stored is None:
                 return False
@@ -189,49 +191,37 @@ class MongoDBItemBackend(ItemBackend):
 
     async def _find(self, paths: Sequence[str], session: Session | None) -> dict[str, Document]:
         """Return what decides about changes of items, by their paths."""
-        names = ("id", "revision", "created_at", "updated_at", "expires_at", "user_id")
-        fields = dict.fromkeys(names, 1)
-        documents: list[Document] = await self._items.find(
-            {"id": {"$in": list(paths)}}, fields, session=session
-        ).to_list()
+        fields = dict.fromkeys(("id", "revision", "created_at", "expires_at"), 1)
+        found = self._items.find(among("id", paths), fields, session=session)
+        documents: list[Document] = await found.to_list()
         return {document["id"]: document for document in documents}
 
     # Reads
 
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        """Return the rows at some paths."""
-        rows: list[ItemRow] = []
-        for begin in range(0, len(paths), _PATHS_A_COMMAND):
-            part = list(paths[begin : begin + _PATHS_A_COMMAND])
-            wanted = {"$and": [{"id": {"$in": part}}, items.live()]}
-            rows += await self._rows(wanted, ItemQuery())
-        return rows
+        wanted = {"$and": [among("id", paths), items.live()]}
+        return await self._rows(wanted, ItemQuery())
 
     async def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
-        """Return a page of items."""
         return await self._rows(items.page_query(query, after), query, limit)
 
     async def _rows(
         self, condition: Document, query: ItemQuery, limit: int | None = None
     ) -> list[ItemRow]:
-        async def find() -> list[Document]:
-            # To the server, a limit of 0 is none.
-            documents: list[Document] = await self._items.find(
-                condition,
-                items.projection(query),
-                sort=items.sort_of(query),
-                limit=0 if limit is None else min(limit, 2**31 - 1),
-            ).to_list()
-            return documents
-
-        return [items.row_of(document, query.reads) for document in await self._client.run(find)]
+        cursor = self._items.find(
+            condition,
+            dict.fromkeys(_LEFT_OUT[query.reads], 0),
+            sort=[("id", 1)] if query.order == "key" else [("updated_at", -1), ("revision", -1)],
+            limit=0 if limit is None else min(limit, 2**31 - 1),  # to the server, 0 is no limit
+        )
+        documents = await self._client.run(cursor.to_list)
+        return [items.row_of(document, query.reads) for document in documents]
 
     async def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
-        """Return namespaces that have items."""
         pipeline = items.namespaces_pipeline(prefix, first, limit, user_id)
 
         async def find() -> list[Document]:
@@ -244,12 +234,12 @@ class MongoDBItemBackend(ItemBackend):
     # Erasure and retention
 
     async def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items."""
-        return await self._delete_some({"user_id": {"$eq": user_id}}, limit)
+        return await self._delete_some(equal(user_id=user_id), limit)
 
     async def prune(self, limit: int, user_id: str | None = None) -> int:
-        """Delete some of the expired items."""
-        return await self._delete_some(items.expired(user_id), limit, [("expires_at", 1)])
+        expired = {"expires_at": {"$exists": True}, "$expr": {"$lte": ["$expires_at", items.NOW]}}
+        condition = {**expired, **owned_by(user_id)}
+        return await self._delete_some(condition, limit, [("expires_at", 1)])
 
     async def _delete_some(
         self, condition: Document, limit: int, sort: list[tuple[str, int]] | None = None
@@ -263,3 +253,8 @@ class MongoDBItemBackend(ItemBackend):
             return int(result.deleted_count)
 
         return await self._client.run(delete)
+
+
+def _version(path: str, revision: int) -> Document:
+    """Return the query for an item that has a revision."""
+    return {"id": {"$eq": path}, "revision": {"$eq": revision}}

@@ -12,7 +12,7 @@ from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEM_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.encryption.codecs import item_codec
+from jazzmine.encryption.items import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -59,28 +59,22 @@ class PostgresItemBackend(ItemBackend):
         self._client = client
 
     async def open(self) -> None:
-        """Bring the schema up to date, and connect."""
         await self._client.open()
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._client.close()
 
     async def ping(self) -> None:
-        """Make one round trip to the server."""
         await self._client.run(statements.PING)
 
     async def pending(self) -> list[str]:
-        """Return the migrations that opening the store would apply."""
         return await self._client.pending()
 
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        """Return the rows at some paths."""
         statement, parameters = items.get(paths)
         return items.item_rows(await self._client.run(statement, parameters))
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
-        """Make the changes in one statement."""
         order = items.in_order(changes)
         parameters = items.change_parameters([changes[index] for index in order])
         # With a condition, an attempt that took effect would be the conflict of the next one.
@@ -89,22 +83,18 @@ class PostgresItemBackend(ItemBackend):
         return items.outcomes_of(rows[0][0], order)
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Set `expires_at` of items in one statement."""
         return len(await self._client.run(items.RENEW, items.renewal_parameters(renewals)))
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
-        """Store items as they are in one statement."""
         await self._client.run(items.RESTORE, items.restored_parameters(changes))
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
-        """Store other forms of items, one after another."""
         for version in versions:
             await self._client.run(*items.rewriting(version))
 
     async def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
-        """Return a page of items."""
         statement, parameters = items.page(query, limit, after)
         # How rare the values are decides which index is the best.
         prepare = False if query.where else None
@@ -113,21 +103,17 @@ class PostgresItemBackend(ItemBackend):
     async def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
-        """Return namespaces that have items."""
         statement, parameters = items.namespaces_page(prefix, first, limit, user_id)
         return [from_text(row[0]) for row in await self._client.run(statement, parameters)]
 
     async def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items."""
         parameters = {"user": to_text(user_id), "limit": limit}
         return len(await self._client.run(items.ERASE, parameters))
 
     async def move_user(self, from_id: str, to_id: str) -> int:
-        """Make all items of one user another's."""
         parameters = {"old": to_text(from_id), "new": to_text(to_id)}
         return len(await self._client.run(items.MOVE_USER, parameters))
 
     async def prune(self, limit: int, user_id: str | None = None) -> int:
-        """Delete some of the expired items."""
         parameters = {"limit": limit, "user": user_id and to_text(user_id)}
         return len(await self._client.run(items.PRUNE, parameters))

@@ -10,7 +10,7 @@ from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
 from jazzmine.backends.sqlite import items
 from jazzmine.config import SQLiteConfig
-from jazzmine.encryption.codecs import item_codec
+from jazzmine.encryption.items import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -42,79 +42,57 @@ class SQLiteItemBackend(ItemBackend):
         self.client: SQLiteClient = client
 
     async def pending(self) -> list[str]:
-        """Return what opening the database would create or change."""
         return await self.client.pending()
 
     async def open(self) -> None:
-        """Create the file and the tables if they do not exist."""
         await self.client.open()
 
     async def close(self) -> None:
-        """Finish the writes, and close the file."""
         await self.client.close()
 
     async def ping(self) -> None:
-        """Read a row."""
         await self.client.read(items.ping)
 
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        """Return the rows at some paths."""
-        return await self.client.read(
-            lambda connection, size: items.get(connection, size, paths), len(paths)
-        )
+        return await self.client.read(items.get, paths, records=len(paths))
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
-        """Make the changes in one transaction."""
-        return await self.client.write(lambda connection: items.apply(connection, changes))
+        return await self.client.write(items.apply, changes)
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Set `expires_at` of items in one transaction."""
-        return await self.client.write(lambda connection: items.renew(connection, renewals))
+        return await self.client.write(items.renew, renewals)
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
-        """Store items as they are in one transaction."""
-        await self.client.write(lambda connection: items.restore(connection, changes))
+        await self.client.write(items.restore, changes)
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
-        """Store other forms of items in one transaction."""
-        await self.client.write(lambda connection: items.rewrite(connection, versions))
+        await self.client.write(items.rewrite, versions)
 
     async def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
-        """Return a page of items."""
         # How many rows a condition on the value passes over is not known.
         records = None if query.where or query.reads == "vectors" else limit
-        return await self.client.read(
-            lambda connection, size: items.page(connection, size, query, limit, after), records
-        )
+        return await self.client.read(items.page, query, limit, after, records=records)
 
     async def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
-        """Return namespaces that have items."""
         return await self.client.read(
-            lambda connection, _: items.namespaces(connection, prefix, first, limit, user_id),
-            limit,
+            items.namespaces, prefix, first, limit, user_id, records=limit
         )
 
     async def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items."""
-        return await self.client.write(lambda connection: items.erase(connection, user_id, limit))
+        return await self.client.write(items.erase, user_id, limit)
 
     async def move_user(self, from_id: str, to_id: str) -> int:
-        """Make all items of one user another's."""
-        return await self.client.write(
-            lambda connection: items.move_user(connection, from_id, to_id)
-        )
+        return await self.client.write(items.move_user, from_id, to_id)
 
     async def purge(self) -> None:
-        """Remove what was deleted or replaced from the files."""
         await self.client.purge()
 
     async def prune(self, limit: int, user_id: str | None = None) -> int:
-        """Delete some of the expired items."""
-        return await self.client.write(lambda connection: items.prune(connection, limit, user_id))
+        return await self.client.write(items.prune, limit, user_id)
 
 
 class SQLiteLongTermMemoryStore(LongTermMemoryStore):

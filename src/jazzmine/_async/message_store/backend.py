@@ -19,12 +19,10 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
 __all__ = ["Batch", "MessageBackend", "TraceKey"]
@@ -55,7 +53,7 @@ class MessageBackend(Backend):
 
     @abstractmethod
     async def store(self, turn: Turn) -> None:
-        """Store the conversation, the messages and the trace, in this order, all or nothing.
+        """Store the conversations, the messages and the traces, in this order, all or nothing.
 
         A record takes the place of the one with its id, and a trace also that of another trace of
         its message.
@@ -64,18 +62,6 @@ class MessageBackend(Backend):
             IntegrityError: a message's conversation or a trace's message is not stored, a message
                 with the id is in another conversation, the trace's id belongs to another message,
                 or the trace names another conversation than its message.
-        """
-
-    @abstractmethod
-    async def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        """Store records of each kind, in this order; no id, and no trace's message, is there twice.
-
-        Not all or nothing unless a back end says so, but safe to repeat.
         """
 
     @abstractmethod
@@ -107,14 +93,10 @@ class MessageBackend(Backend):
     ) -> Sequence[str]:
         """Store other versions of some records, each in place of the very row that it was made of.
 
-        The search index follows a message whose text changes.
-
-        Args:
-            kind: of which records; each row has all that identifies and sorts it as before.
-            ids: which records; one that is not stored is left out.
-            change: makes the new version of a row, or returns None to leave it as it is. It may be
-                called several times for a record, with what is stored then, perhaps in another
-                thread; what it raises ends the call, with some of the records stored perhaps.
+        A record that is not stored is left out; all that identifies and sorts a row stays. `change`
+        may be called several times for a record, with what is stored then, perhaps in another
+        thread; None leaves the row as it is, and what it raises ends the call, with some of the
+        records stored perhaps. The search index follows a message whose text changes.
 
         Returns:
             The ids of the records that are stored in their new version.
@@ -122,11 +104,7 @@ class MessageBackend(Backend):
 
     @abstractmethod
     async def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        """Make all conversations, messages and traces of one user those of another, in one step.
-
-        Returns:
-            How many records there were.
-        """
+        """Make all records of one user another's, in one step; return how many there were."""
 
     # A conversation as a log
 
@@ -147,27 +125,15 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    async def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
-        """Delete the newest message, flagged or not, with its trace, and return it.
+    async def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
+        """Delete the newest message, flagged or not, with its trace, and return it, or None.
 
-        Args:
-            conversation_id: whose newest message.
-            check: raises an error for a row that cannot be read, which then stays stored.
-            checks_all: whether `check` may refuse rows of any form; otherwise a back end need not
-                call it for a row whose form shows that it can be read.
-
-        Returns:
-            The row, or None if there is none.
+        A row for which `check` raises an error stays stored.
         """
 
     @abstractmethod
     async def rewind(self, conversation_id: str, after: str | None) -> int:
-        """Delete all messages after one of the conversation, or all, with their traces.
-
-        Returns:
-            How many messages were deleted.
+        """Delete the messages after one, or all, and their traces; return how many.
 
         Raises:
             NotFoundError: `after` is no message of the conversation.
@@ -193,9 +159,6 @@ class MessageBackend(Backend):
     # Erasure and retention. Each call is one transaction of bounded size (a back end that writes
     # everything at once may ignore `limit`), and is called again until nothing is left.
 
-    #: Whether each write costs as much as all that is stored.
-    is_rewritten: bool = False
-
     #: How many records a step deletes: fewer would cost less than their transaction, and other
     #: calls may have to wait for a step.
     deleted_at_once: int = 100
@@ -206,7 +169,7 @@ class MessageBackend(Backend):
 
     @abstractmethod
     async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
-        """Delete some of a user's records, and return how many; none are left if it is all 0.
+        """Delete some of a user's records, about `limit`; none are left if the counts are all 0.
 
         The user's conversations with all their messages and traces, the user's messages elsewhere
         with their traces, and the traces that name the user. A record is deleted only if it is
@@ -214,26 +177,17 @@ class MessageBackend(Backend):
         messages. Nothing else that the back end keeps holds the user's id or text when the step
         that returns all 0 has returned.
 
-        Args:
-            user_id: whose records.
-            limit: about how many records to delete at most; at least 1.
-            newest: what `newest_sequence` returned when the erasure began: conversations, messages
-                and traces that were first stored later stay, so that it ends beside other writers.
-                A conversation goes with everything in it, later messages too.
+        What was first stored after `newest_sequence` returned `newest` stays, so that an erasure
+        ends beside other writers; but a conversation goes with everything in it.
         """
 
     @abstractmethod
     async def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
-        """Delete some of the records of old conversations, those of the first one first.
+        """Delete about `limit` records of old conversations, those of the first one first.
 
         Of each, the oldest messages first, and the conversation in one step with the last of them.
         One that has a `last_updated_at` or a message's `timestamp` of `before` or later in the
         transaction is left as it is, and one whose `metadata` differs from that of its row.
-
-        Args:
-            conversations: the rows of the conversations, at least one, as `iter_old` yields them.
-            before: a time, in ms.
-            limit: about how many records to delete at most; at least 1.
 
         Returns:
             How many conversations were deleted, and how many of the first rows need no other step.
@@ -243,15 +197,10 @@ class MessageBackend(Backend):
     def iter_old(
         self, before: int, size: int, user_id: str | None = None
     ) -> AsyncIterator[Sequence[Row]]:
-        """Yield the rows of the conversations to prune, oldest `last_updated_at` first.
+        """Yield up to `size` rows of conversations to prune, oldest `last_updated_at` first.
 
         Those whose `last_updated_at` is less than `before`. Some that have a newer message may be
         there, which `prune` leaves as they are.
-
-        Args:
-            before: a time, in ms.
-            size: how many at a time; a back end that writes everything at once may ignore it.
-            user_id: only this user's conversations; None is all.
         """
 
     # Reads
@@ -282,14 +231,9 @@ class MessageBackend(Backend):
 
     @abstractmethod
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
-        """Return the messages after a cursor, in the order of `list_messages`.
+        """Return up to `size` messages after a cursor, in the order of `list_messages`.
 
-        A message that was deleted meanwhile is a cursor all the same.
-
-        Args:
-            conversation_id: whose messages.
-            cursor: that of the batch before, or None.
-            size: how many at most.
+        A message that was deleted meanwhile is a cursor all the same; None is the first page.
         """
 
     @abstractmethod
@@ -298,40 +242,21 @@ class MessageBackend(Backend):
 
     @abstractmethod
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        """Return how many messages some conversations have, flagged ones included.
-
-        Args:
-            conversation_ids: which conversations, each once; one without messages may be left out
-                of the result.
-        """
+        """Return the numbers of messages; a conversation without any may be left out."""
 
     @abstractmethod
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         """Return all traces by `turn_number`, ascending; equal ones first stored first."""
 
     @abstractmethod
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        """Return traces by `started_at_ms`, newest first; equal ones latest stored first.
-
-        Args:
-            agent_id: whose traces.
-            limit: the maximum number of traces, at least 1.
-            offset: how many of the newest traces to skip.
-        """
-
-    @abstractmethod
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
-        """Return a page of the traces that match, in the order of `list_agent_traces`."""
+        """Return a page by `started_at_ms`, newest first; equal ones latest stored first."""
 
     @abstractmethod
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match, most tokens first, equal ones by key.
 
         Copies (`copied_from`) are left out: what they cost is counted once.
-
-        Args:
-            where: which traces.
-            by: the key of the groups.
         """
 
     @abstractmethod
@@ -341,10 +266,6 @@ class MessageBackend(Backend):
         """Yield all records of some kinds, each in the order in which ids were first stored.
 
         They are those of one moment where the back end can read so: on PostgreSQL.
-
-        Args:
-            kinds: which records, one kind after the other.
-            size: how many at a time, at the most.
         """
 
     # Search: a store may have an index of the words of its messages, which every write keeps up to
@@ -364,8 +285,8 @@ class MessageBackend(Backend):
     async def make_search(self, language: str | None) -> None:
         """Make an index for a language, in place of one for another language; None removes it.
 
-        What is stored from then on is indexed, and versions of this library that do not know of
-        the index refuse the store. The messages that are stored already are left to `fill_search`.
+        What is stored from then on is indexed, and messages that are stored already are left to
+        `fill_search`.
         """
         raise ConfigurationError(f"{self.system_name} has no search")
 

@@ -7,7 +7,7 @@ from jazzmine._async.message_store.sqlite import SQLiteBackend
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine.backends.json.database import JSONDatabase
 from jazzmine.config import JSONStoreConfig
-from jazzmine.encryption.codecs import record_codec
+from jazzmine.encryption.records import record_codec
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["JSONMessageStore"]
@@ -19,7 +19,6 @@ class JSONBackend(SQLiteBackend):
     system_name = "jazzmine.json"
 
     # Each step writes the whole file.
-    is_rewritten = True
     deleted_at_once = 100_000
     indexed_at_once = MAX_INT
 

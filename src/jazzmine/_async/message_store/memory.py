@@ -8,7 +8,7 @@ from jazzmine._async.message_store.store import MessageStore
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.config import MemoryMessagesConfig
-from jazzmine.encryption.codecs import record_codec
+from jazzmine.encryption.records import record_codec
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["InMemoryMessageStore"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
+from itertools import takewhile
 from typing import Any
 
-from jazzmine._async.message_store.records import StoredRecords
-from jazzmine._async.message_store.window import read_window
+from jazzmine._async.message_store.conversations import ConversationMethods
 from jazzmine._async.operation import operation
 from jazzmine.deadline import begin_call
 from jazzmine.errors import NotFoundError
@@ -19,7 +19,12 @@ from jazzmine.records.arguments import (
     require_metadata,
 )
 from jazzmine.records.base import snapshot, snapshot_all
-from jazzmine.records.context_window import LEAST_TOKENS, ContextWindow, estimated_tokens
+from jazzmine.records.context_window import (
+    LEAST_TOKENS,
+    ContextWindow,
+    estimated_tokens,
+    split_at_answer,
+)
 from jazzmine.records.conversation_log import distinct, merged
 from jazzmine.records.hook_arguments import MessagePage, NewestPage, Turn
 from jazzmine.records.messages import Message, MessageOrder, require_editable
@@ -32,7 +37,7 @@ __all__ = ["MessageMethods"]
 _SAME_TIME = 20
 
 
-class MessageMethods(StoredRecords):
+class MessageMethods(ConversationMethods):
     """Stores, lists, changes, flags and deletes messages."""
 
     @operation()
@@ -79,7 +84,7 @@ class MessageMethods(StoredRecords):
             metadata = merged(stored.metadata, values)
             return stored.model_copy(update={**changes, "metadata": metadata})
 
-        return await self._edit("messages", self._messages, Message, wanted, edited)
+        return await self._edit("messages", self._messages, wanted, edited)
 
     @operation()
     async def store_messages(self, messages: Iterable[Message]) -> None:
@@ -262,11 +267,41 @@ class MessageMethods(StoredRecords):
         def is_within(message: Message) -> bool:
             return last is None or message.timestamp > last.timestamp or message.id in later
 
-        async def read_page(calls: bool, size: int, after: str | None) -> list[Message]:
-            page = NewestPage(conversation_id, "calls" if calls else "none", size, after)
-            return await self._page(self._messages, self.backend.list_newest, page)
+        while True:
+            window = new_window()
+            try:
+                await self._fill(window, conversation_id, None if last is None else is_within)
+            except NotFoundError:
+                # The last message of a page was deleted meanwhile: it has to be read anew.
+                continue
+            return window.messages()
 
-        return await read_window(read_page, new_window, None if last is None else is_within)
+    async def _fill(
+        self,
+        window: ContextWindow,
+        conversation_id: str,
+        is_within: Callable[[Message], bool] | None,
+    ) -> None:
+        """Add the newest messages until the window is full, or one is not within it."""
+        after: str | None = None
+        calls = False
+        while not window.is_full:
+            size = window.page_size
+            newest = NewestPage(conversation_id, "calls" if calls else "none", size, after)
+            page = await self._page(self._messages, self.backend.list_newest, newest)
+            if is_within is not None:
+                page = list(takewhile(is_within, page))
+            is_last = len(page) < size
+            # The call of a tool's answer without its id may be one of the flagged messages, so they
+            # are read from there on.
+            page, rest = (page, []) if calls else split_at_answer(page)
+            window.add(page)
+            if is_last and not rest:
+                return
+            # Where nearly all messages are flagged calls, reading them all would take long.
+            are_few = calls and sum(message.is_flagged for message in page) * 2 <= size
+            calls = bool(rest) or window.is_waiting or are_few
+            after = page[-1].id if page else after
 
     async def _of_the_same_time(self, message: Message) -> set[str]:
         """Return the ids of the messages after one that have its time, too."""

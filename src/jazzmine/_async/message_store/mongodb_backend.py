@@ -7,7 +7,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar
 
-from jazzmine._async.clients.mongodb.types import Collection, Session
+from jazzmine._async.clients.mongodb.types import Session
 from jazzmine._async.message_store import mongodb_steps as steps
 from jazzmine._async.message_store.building import built
 from jazzmine._async.message_store.mongodb_reads import COLLECTIONS_OF, MongoDBReads
@@ -29,19 +29,16 @@ from jazzmine.backends.mongodb.queries import (
     OLDEST_CONVERSATIONS,
     TOUCH,
     equal,
-    flag,
     older_than,
     owned_by,
-    since,
 )
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import IntegrityError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import Append, Fork, Turn
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 
 __all__ = ["MongoDBBackend"]
 
@@ -59,52 +56,46 @@ class MongoDBBackend(MongoDBReads):
         self._known: set[str] = set()
 
     async def store(self, turn: Turn) -> None:
-        conversation, messages, trace = turn
         given = steps.TurnDocuments(
-            None if conversation is None else document_of(conversation),
-            await built(message_documents, messages, messages, self._analyser),
-            None if trace is None else document_of(trace),
+            list(map(document_of, turn.conversations)),
+            await built(message_documents, turn.messages, turn.messages, self._analyser),
+            list(map(document_of, turn.traces)),
         )
-        if not await self._store_one(given):
+        if sum(map(len, given)) > 1:
             await self._store_turn(given)
+        elif given.messages:
+            await self._store_message(given)
+        elif given.traces:
+            await self._store_trace(given)
+        else:
+            [conversation] = given.conversations
+            await self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
 
     async def _store_turn(self, turn: steps.TurnDocuments) -> None:
-        conversation, messages, trace = turn
-        ids = owners = {message["conversation_id"] for message in messages}
-        if conversation is not None:
-            ids = ids | {conversation["id"]}
-        if trace is not None:
-            ids = ids | {trace["conversation_id"]}
-        await self._transaction(ids, steps.put_turn, turn, partial(self._remember, owners))
+        owners = {message["conversation_id"] for message in turn.messages}
+        ids = owners.union(map(id_of, turn.conversations))
+        ids.update(trace["conversation_id"] for trace in turn.traces)
 
-    def _remember(self, conversation_ids: set[str]) -> None:
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known |= conversation_ids
+        async def attempt(known: bool, session: Session | None) -> None:
+            await steps.put_turn(self.client.collections, turn, known, session)
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known |= owners
 
-    async def _store_one(self, turn: steps.TurnDocuments) -> bool:
-        """Store a single record without a transaction; return False if there has to be one."""
-        conversation, messages, trace = turn
-        if (conversation is not None) + len(messages) + (trace is not None) > 1:
-            return False
-        if conversation is not None:
-            await self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
-        if messages:
-            return await self._store_message(messages[0], turn)
-        if trace is not None:
-            require = partial(steps.require_message, self.client.collections, None, trace)
-            await self.client.run(require)
-            try:
-                query = equal(id=trace["id"], message_id=trace["message_id"])
-                await self._put(TRACES, query, trace)
-            except IntegrityError:
-                return False  # perhaps the message has another trace, which is replaced
-        return True
+        try:
+            await self._transaction(ids, attempt)
+        except BaseException:
+            self._known -= owners
+            raise
 
-    async def _store_message(self, message: Document, turn: steps.TurnDocuments) -> bool:
-        owner, own = message["conversation_id"], steps.own_message(message)
+    async def _store_message(self, turn: steps.TurnDocuments) -> None:
+        """Store one message, without a transaction if its conversation is known."""
+        [message] = turn.messages
+        owner = message["conversation_id"]
         if owner not in self._known:
-            return False
+            await self._store_turn(turn)
+            return
+        own = equal(id=message["id"], conversation_id=owner)
         await self._put(MESSAGES, own, message)
         if owner not in self._known:
             # This store has deleted the conversation at the same time, perhaps before the message.
@@ -114,7 +105,15 @@ class MongoDBBackend(MongoDBReads):
                 messages = self.client.collections[MESSAGES]
                 await self.client.run(partial(messages.delete_one, own))
                 raise
-        return True
+
+    async def _store_trace(self, turn: steps.TurnDocuments) -> None:
+        """Store one trace, without a transaction if its message has no other one."""
+        [trace] = turn.traces
+        await self.client.run(partial(steps.require_messages, self.client.collections, turn.traces))
+        try:
+            await self._put(TRACES, equal(id=trace["id"], message_id=trace["message_id"]), trace)
+        except IntegrityError:
+            await self._store_turn(turn)
 
     async def _put(self, name: str, query: Document, document: Document) -> None:
         put = partial(self.client.collections[name].replace_one, query, document, upsert=True)
@@ -124,37 +123,19 @@ class MongoDBBackend(MongoDBReads):
             # Perhaps another call inserted it at the same time, and now it is replaced.
             await self.client.run(put)
 
-    async def _transaction(
-        self, ids: set[str], step: Work[T], given: Any, done: Callable[[], object] = lambda: None
-    ) -> T:
-        """Take a step that assumes that ids are new; if one is stored, the step that looks."""
-
-        async def attempt(known: bool, session: Session | None) -> T:
-            return await step(self.client.collections, session, given, known)
-
+    async def _transaction(self, ids: set[str], attempt: Work[T]) -> T:
+        """Call `attempt` with False; with True, which is slower, if an id is stored already."""
         try:
-            return await self.client.transaction(ids, partial(attempt, False), done)
+            return await self.client.transaction(ids, partial(attempt, False))
         except IntegrityError as error:
             if not is_duplicate(error.__cause__):
                 raise
-        return await self.client.transaction(ids, partial(attempt, True), done)
-
-    async def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        for conversation in conversations:
-            await self.store(Turn(conversation))
-        if messages:
-            await self.store(Turn(messages=messages))
-        for trace in traces:
-            await self.store(Turn(trace=trace))
+        return await self.client.transaction(ids, partial(attempt, True))
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         messages, own = self.client.collections[MESSAGES], equal(id=message_id)
-        result = await self.client.run(lambda: messages.update_one(own, flag(flagged)))
+        update = {"$set" if flagged else "$unset": {"is_flagged": True}}
+        result = await self.client.run(lambda: messages.update_one(own, update))
         return bool(result.matched_count)
 
     async def delete_message(self, message_id: str) -> bool:
@@ -174,16 +155,9 @@ class MongoDBBackend(MongoDBReads):
     async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         document, conversations = document_of(conversation), self.client.collections[CONVERSATIONS]
         own, insertion = equal(id=document["id"]), {"$setOnInsert": document}
-
-        async def create() -> Document:
-            stored = None
-            # Once, except that the test server returns nothing if another client inserts just then.
-            while stored is None:
-                stored = await conversations.find_one_and_update(
-                    own, insertion, upsert=True, return_document=True
-                )
-            return stored
-
+        create: Work[Any] = partial(
+            conversations.find_one_and_update, own, insertion, upsert=True, return_document=True
+        )
         return to_row(await self.client.run(create))
 
     async def rewrite(
@@ -213,29 +187,28 @@ class MongoDBBackend(MongoDBReads):
         return [one for one in ids if await self.client.run(partial(rewrite, equal(id=one)))]
 
     async def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        stored = self.client.collections
+        own, update = equal(user_id=from_user_id), {"$set": {"user_id": to_user_id}}
 
         async def attempt(session: Session | None) -> int:
-            return await steps.move_user(stored, session, from_user_id, to_user_id)
+            moved = 0
+            for name in INDEXES:
+                collection = self.client.collections[name]
+                moved += (await collection.update_many(own, update, session=session)).matched_count
+            return moved
 
         return await self.client.transaction([], attempt)
 
     # A conversation as a log
 
     async def append(self, given: Append) -> int | Refusal:
-        analyser, conversation_id = self._analyser, given.conversation_id
-        documents = await built(message_documents, given.messages, given.messages, analyser)
-        of_turn = None if given.trace is None else document_of(given.trace)
-        expected, replaced = given.expected_last, given.replace_after
-        appended = steps.AppendDocuments(conversation_id, documents, expected, of_turn, replaced)
+        documents = await built(message_documents, given.messages, given.messages, self._analyser)
+        attempt = partial(steps.append, self.client.collections, given, documents)
         try:
-            return await self._transaction({conversation_id}, steps.append, appended)
+            return await self._transaction({given.conversation_id}, attempt)
         except steps.RefusedError as refused:
             return refused.refusal
 
-    async def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    async def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         stored, owned = self.client.collections, equal(conversation_id=conversation_id)
 
         async def attempt(session: Session | None) -> Row | None:
@@ -246,7 +219,7 @@ class MongoDBBackend(MongoDBReads):
                 return None
             row = to_row(newest.copy())
             check(row)
-            await steps.remove(stored, session, [newest])
+            await steps.remove(stored, [newest], session)
             return row
 
         return await self.client.transaction([conversation_id], attempt)
@@ -256,10 +229,12 @@ class MongoDBBackend(MongoDBReads):
 
         async def attempt(session: Session | None) -> int:
             await self._touch(conversation_id, session)
-            owned = listing.of(conversation_id)
-            last = await self._cursor(listing, owned, after, session)
-            later = await steps.tail(stored, session, conversation_id, last)
-            return (await steps.remove(stored, session, later)).messages
+            last = None
+            if after is not None:
+                owned = listing.of(conversation_id)
+                last = await self._cursor(listing, owned, after, session)
+            later = await steps.tail(stored, conversation_id, last, session)
+            return (await steps.remove(stored, later, session)).messages
 
         return await self.client.transaction([conversation_id], attempt)
 
@@ -270,38 +245,34 @@ class MongoDBBackend(MongoDBReads):
 
     async def fork(self, fork: Fork) -> dict[str, str]:
         document = document_of(fork.copy)
-
-        async def attempt(session: Session | None) -> dict[str, str]:
-            return await steps.copy(self.client.collections, session, fork, document)
-
+        attempt = partial(steps.copy, self.client.collections, fork, document)
         return await self.client.transaction([fork.conversation_id, document["id"]], attempt)
 
     # Erasure and retention
 
     async def newest_sequence(self) -> dict[str, Any]:
-        """Return the highest `_id` of each collection that has documents."""
+        """Return the highest `_id` of each collection; None if it is empty."""
 
         async def newest(name: str) -> Document | None:
             place = {"_id": 1}
             return await self.client.collections[name].find_one({}, place, sort=[("_id", -1)])
 
         found = {name: await self.client.run(partial(newest, name)) for name in INDEXES}
-        return {name: document["_id"] for name, document in found.items() if document}
+        return {name: document and document["_id"] for name, document in found.items()}
 
     async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         own, stored = equal(user_id=user_id), self.client.collections
 
         def until(name: str) -> Document:
-            bound = {"$lte": newest[name]} if name in newest else {"$in": []}
-            return {**own, "_id": bound}
+            return {**own, "_id": {"$lte": newest[name]}}
 
         async def erase_messages(session: Session | None) -> DeletedCounts:
-            documents = await self._some(stored[MESSAGES], until(MESSAGES), limit, session)
-            return await steps.remove(stored, session, documents, own)
+            found = stored[MESSAGES].find(until(MESSAGES), {"id": 1}, limit=limit, session=session)
+            return await steps.remove(stored, await found.to_list(), session)
 
         async def erase_traces(session: Session | None) -> DeletedCounts:
-            documents = await self._some(stored[TRACES], until(TRACES), limit, session)
-            chosen = {**own, "_id": {"$in": [document["_id"] for document in documents]}}
+            found = stored[TRACES].find(until(TRACES), {"_id": 1}, limit=limit, session=session)
+            chosen = {"_id": {"$in": [document["_id"] for document in await found.to_list()]}}
             result = await stored[TRACES].delete_many(chosen, session=session)
             return DeletedCounts(0, 0, result.deleted_count)
 
@@ -316,31 +287,16 @@ class MongoDBBackend(MongoDBReads):
                 return erased
         return DeletedCounts()
 
-    async def _some(
-        self, collection: Collection, query: Document, limit: int, session: Session | None
-    ) -> list[Document]:
-        return await collection.find(query, {"id": 1}, limit=limit, session=session).to_list()
-
     async def _erase_conversation(
         self, conversation_id: str, own: Document, limit: int = 0, before: int | None = None
     ) -> DeletedCounts:
-        """Delete the oldest messages of a conversation, and the conversation with the last.
-
-        Args:
-            conversation_id: which conversation.
-            own: the query for it, with what must hold for it.
-            limit: how many messages at most; 0 is no limit.
-            before: nothing is deleted if it has a message of this time or later, in ms.
-        """
-        stored = self.client.collections
+        erase = partial(
+            steps.erase_conversation, self.client.collections, conversation_id, own, limit, before
+        )
 
         async def attempt(session: Session | None) -> DeletedCounts:
             self._known.discard(conversation_id)
-            if before is not None:
-                used = since(conversation_id, before)
-                if await stored[MESSAGES].find_one(used, {"_id": 1}, session=session) is not None:
-                    return DeletedCounts()
-            return await steps.erase_conversation(stored, session, conversation_id, own, limit)
+            return await erase(session)
 
         return await self.client.transaction([conversation_id], attempt)
 

@@ -12,20 +12,17 @@ from jazzmine._async.clients.mongodb.types import Session
 from jazzmine._async.message_store.backend import Batch, TraceKey
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
-from jazzmine.backends.mongodb.documents import Document, stored_fields, to_row, to_rows
+from jazzmine.backends.mongodb.documents import Document, to_row, to_rows
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_BY,
     MESSAGES_BY,
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
-    NO_COPY,
     TRACES_FOUND,
-    TRACES_OF_AGENT,
     TRACES_OF_CONVERSATION,
     Listing,
     among,
-    count_by_conversation,
     equal,
     owned_by,
     visible,
@@ -36,9 +33,7 @@ from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind
 from jazzmine.records.hook_arguments import ConversationPage, MessagePage, NewestPage, TracePage
-from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["COLLECTIONS_OF", "MongoDBReads"]
@@ -47,7 +42,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 # The maximum number of documents in a reply; the server also limits a reply to 16 MiB.
 _DOCUMENTS_A_REPLY = 1_000
-_IDS_A_COMMAND = 10_000
 
 # The server refuses a sum of skip and limit beyond 64 bits.
 _MOST = 2**32
@@ -58,11 +52,6 @@ COLLECTIONS_OF: dict[RecordKind, str] = {
     "messages": MESSAGES,
     "traces": TRACES,
 }
-_FIELDS = [
-    *stored_fields(CONVERSATIONS, Conversation),
-    *stored_fields(MESSAGES, Message),
-    *stored_fields(TRACES, TurnTrace),
-]
 _STANDALONE = (
     "MongoDB runs as a standalone server, without transactions: a call that fails may leave a part"
     " of its records, which `jazzmine doctor` finds; make it a replica set of one server"
@@ -76,12 +65,12 @@ class MongoDBReads(MongoDBSearch):
     system_name = "mongodb"
 
     def __init__(self, config: MongoDBConfig) -> None:
-        super().__init__(MongoDBClient(config, INDEXES, _FIELDS), config.migration_timeout)
+        super().__init__(MongoDBClient(config, INDEXES))
         self._language = config.search_language
 
     async def open(self) -> None:
+        await self.client.open()
         try:
-            await self.client.open()
             await settle_search(self, self._language)
         except BaseException:
             await self.client.close()
@@ -90,10 +79,7 @@ class MongoDBReads(MongoDBSearch):
             logger.warning(_STANDALONE)
 
     async def pending(self) -> list[str]:
-        try:
-            return await self.client.pending()
-        finally:
-            await self.client.close()
+        return await self.client.pending()
 
     async def close(self) -> None:
         await self.client.close()
@@ -116,12 +102,9 @@ class MongoDBReads(MongoDBSearch):
         return None if document is None else to_row(document)
 
     async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
-        messages, rows = self.client.collections[MESSAGES], dict[str, Row]()
-        wanted = list(dict.fromkeys(message_ids))
-        for begin in range(0, len(wanted), _IDS_A_COMMAND):
-            query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            found = messages.find(query, self._projection, batch_size=_DOCUMENTS_A_REPLY)
-            rows.update((row[0], row) for row in to_rows(await self.client.run(found.to_list)))
+        messages, query = self.client.collections[MESSAGES], among("id", message_ids)
+        found = messages.find(query, self._projection, batch_size=_DOCUMENTS_A_REPLY)
+        rows = {row[0]: row for row in to_rows(await self.client.run(found.to_list))}
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
@@ -137,7 +120,8 @@ class MongoDBReads(MongoDBSearch):
         listing = MESSAGES_OF_CONVERSATION
         documents = await self._find(listing, listing.of(conversation_id, cursor), size)
         if documents:
-            cursor = listing.cursor(documents[-1])
+            last = documents[-1]
+            cursor = {"_id": last["_id"], listing.field: last.get(listing.field)}
         return Batch(to_rows(documents), cursor)
 
     async def list_newest(self, page: NewestPage) -> Sequence[Row]:
@@ -145,9 +129,11 @@ class MongoDBReads(MongoDBSearch):
         return await self._page(NEWEST_MESSAGES, owner, limit, after, visible(owner, flagged))
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        pipeline = count_by_conversation(among("conversation_id", conversation_ids))
-        groups = await self._aggregate(MESSAGES, pipeline)
-        return {group["_id"]: group["count"] for group in groups}
+        pipeline: list[Document] = [
+            {"$match": among("conversation_id", conversation_ids)},
+            {"$group": {"_id": "$conversation_id", "count": {"$sum": 1}}},
+        ]
+        return {group["_id"]: group["count"] for group in await self._aggregate(MESSAGES, pipeline)}
 
     async def _aggregate(self, name: str, pipeline: list[Document]) -> list[Document]:
         """Return the groups that a pipeline makes of the documents of a collection."""
@@ -162,16 +148,13 @@ class MongoDBReads(MongoDBSearch):
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         return await self._page(TRACES_OF_CONVERSATION, conversation_id, None, None)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        query = TRACES_OF_AGENT.of(agent_id)
-        return to_rows(await self._find(TRACES_OF_AGENT, query, limit, offset))
-
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
-        condition = filter_query(page.where)
-        return await self._page(TRACES_FOUND, "", page.limit, page.after, condition)
+        where, limit, after, offset = page
+        return await self._page(TRACES_FOUND, "", limit, after, filter_query(where), offset)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        pipeline = usage_pipeline({**filter_query(where), **NO_COPY}, by)
+        originals = {"copied_from": None}  # what the copies of forks cost is counted once
+        pipeline = usage_pipeline({**filter_query(where), **originals}, by)
         return read_summaries(await self._aggregate(TRACES, pipeline), by)
 
     async def iter_stored(
@@ -190,6 +173,7 @@ class MongoDBReads(MongoDBSearch):
         limit: int | None,
         after: str | None,
         condition: Mapping[str, Any] | None = None,
+        offset: int = 0,
     ) -> Sequence[Row]:
         """Return a page of the documents of an owner that fulfil a condition.
 
@@ -197,35 +181,23 @@ class MongoDBReads(MongoDBSearch):
             NotFoundError: `after` does not belong to the owner.
         """
 
-        async def page() -> list[Document]:
-            query = listing.of(owner)
-            last = await self._cursor(listing, query, after)
-            query = {**query, **(condition or {})}
-            if last is not None:
-                query = listing.after(query, last)
-            return [] if limit == 0 else await self._send(listing, query, limit)
-
-        return to_rows(await self.client.run(page))
+        owned = listing.of(owner)
+        query = {**owned, **(condition or {})}
+        if after is not None:
+            last = await self.client.run(partial(self._cursor, listing, owned, after))
+            query = listing.after(query, last)
+        return [] if limit == 0 else to_rows(await self._find(listing, query, limit, offset))
 
     async def _cursor(
-        self,
-        listing: Listing,
-        query: Document,
-        after: str | None,
-        session: Session | None = None,
-    ) -> Document | None:
-        """Return the cursor of a document of a query; None if there is no `after`.
+        self, listing: Listing, query: Document, after: str, session: Session | None = None
+    ) -> Document:
+        """Return the cursor of a document of a query.
 
         Raises:
             NotFoundError: `after` does not belong to the query.
         """
-        if after is None:
-            return None
-        query, collection = (
-            {**query, **equal(id=after)},
-            self.client.collections[listing.collection],
-        )
-        last = await collection.find_one(query, listing.projection, session=session)
+        collection, own = self.client.collections[listing.collection], {**query, **equal(id=after)}
+        last = await collection.find_one(own, listing.projection, session=session)
         if last is None:
             raise NotFoundError(f"after={after!r} is no {listing.member}")
         return last
@@ -234,11 +206,6 @@ class MongoDBReads(MongoDBSearch):
         self, listing: Listing, query: Document, limit: int | None = None, offset: int = 0
     ) -> list[Document]:
         """Return the documents of a query, in the order of a listing."""
-        return await self.client.run(partial(self._send, listing, query, limit, offset))
-
-    async def _send(
-        self, listing: Listing, query: Document, limit: int | None, offset: int = 0
-    ) -> list[Document]:
         cursor = self.client.collections[listing.collection].find(
             query,
             self._projection,
@@ -247,4 +214,4 @@ class MongoDBReads(MongoDBSearch):
             limit=limit if limit is not None and limit < _MOST else 0,
             batch_size=min(limit or _DOCUMENTS_A_REPLY, _DOCUMENTS_A_REPLY),
         )
-        return await cursor.to_list()
+        return await self.client.run(cursor.to_list)

@@ -21,17 +21,23 @@ from jazzmine.backends.mongodb.queries import equal
 from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 __all__ = ["MongoDBSearch"]
 
-_PENDING_AT_ONCE = 500
+_INDEXED_AT_ONCE = 500
 
 
-def _all_searched_fields(texts: Sequence[Any], analyser: Analyser) -> list[Document]:
-    return [searched_fields(text, analyser) for text in texts]
+def _updates(documents: Sequence[Document], analyser: Analyser) -> list[UpdateOne]:
+    """Return the updates that add the entries of messages whose text is still the same."""
+    return [
+        UpdateOne(
+            {"_id": document["_id"], "original_content": {"$eq": document.get("original_content")}},
+            {"$set": searched_fields(document.get("original_content"), analyser)},
+        )
+        for document in documents
+    ]
 
 
 class MongoDBSearch(MessageBackend):
@@ -39,12 +45,10 @@ class MongoDBSearch(MessageBackend):
 
     Args:
         client: that of the store.
-        timeout: the longest time for making the indexes, in s.
     """
 
-    def __init__(self, client: MongoDBClient, timeout: float) -> None:
+    def __init__(self, client: MongoDBClient) -> None:
         self.client = client
-        self._timeout = timeout
         self._analyser: Analyser | None = None
         # The projection of what others than searches read.
         self._projection: dict[str, int] | None = None
@@ -57,18 +61,16 @@ class MongoDBSearch(MessageBackend):
         return None if noted is None else SearchState(noted["language"], noted["is_complete"])
 
     async def prepare_search(self) -> SearchState | None:
-        state = await self.search_state()
-        if state is not None and state.is_complete:
-            while documents := await self._pending(_PENDING_AT_ONCE):
-                if not await self._index(documents):
-                    break
+        state, indexed = await self.search_state(), 1
+        while state is not None and state.is_complete and indexed:
+            indexed, _ = await self._index(state.language, _INDEXED_AT_ONCE)
         return state
 
     async def make_search(self, language: str | None) -> None:
         state = await self.search_state()
         if (state and state.language) == language:
             return
-        await self.client.change_search(language, self._timeout)
+        await self.client.migrate(lambda: self.client.schema.change_search(language))
         self._unindexed = None
         await self.search_state()
 
@@ -78,12 +80,11 @@ class MongoDBSearch(MessageBackend):
             return 0, 0
         if self._unindexed is None:
             self._unindexed = await self.count_unindexed()
-        documents = await self._pending(size)
-        if not documents:
+        indexed, found = await self._index(state.language, size)
+        if not found:
             complete = partial(self.client.schema.complete_search, state.language)
             await self.client.run(complete)
             return 0, 0
-        indexed = await self._index(documents)
         self._unindexed = max(1, self._unindexed - indexed)
         return indexed, self._unindexed
 
@@ -92,31 +93,19 @@ class MongoDBSearch(MessageBackend):
         query, messages = words.pending(self._analyser.language), self.client.collections[MESSAGES]
         return await self.client.run(lambda: messages.count_documents(query))
 
-    async def _pending(self, size: int) -> list[Document]:
-        if self._analyser is None:
-            return []
-        query, messages = words.pending(self._analyser.language), self.client.collections[MESSAGES]
+    async def _index(self, language: str, size: int) -> tuple[int, int]:
+        """Add the entries of messages without one; return how many, and how many were found."""
+        messages, query = self.client.collections[MESSAGES], words.pending(language)
         fields = {"original_content": 1}
-        return await self.client.run(
-            lambda: messages.find(query, fields, limit=size, batch_size=size).to_list()
+        documents = await self.client.run(
+            lambda: messages.find(query, fields, limit=size).to_list()
         )
-
-    async def _index(self, documents: Sequence[Document]) -> int:
-        """Add the entries of messages whose text is still the same; return how many."""
-        assert self._analyser is not None
-        texts = [document.get("original_content") for document in documents]
-        strings = [text for text in texts if isinstance(text, str)]
-        fields = await run_analysis(strings, _all_searched_fields, texts, self._analyser)
-        updates = [
-            UpdateOne(
-                {"_id": document["_id"], "original_content": {"$eq": text}}, {"$set": searched}
-            )
-            for document, text, searched in zip(documents, texts, fields, strict=True)
-        ]
-        messages = self.client.collections[MESSAGES]
-
+        if not documents:
+            return 0, 0
+        texts = [str(document.get("original_content")) for document in documents]
+        updates = await run_analysis(texts, _updates, documents, analyser_for(language))
         result = await self.client.run(lambda: messages.bulk_write(updates, ordered=False))
-        return int(result.matched_count)
+        return int(result.matched_count), len(documents)
 
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         searched = words.scope_query(scope, await self._conversations(scope))
@@ -134,8 +123,7 @@ class MongoDBSearch(MessageBackend):
     async def list_found(self, page: FoundPage) -> Sequence[Row]:
         clauses, every, without, scope, limit, after = page
         within = await self._conversations(scope)
-        searched = words.scope_query(scope, within)
-        query = words.found_query(clauses, every, without, searched)
+        query = words.found_query(clauses, every, without, words.scope_query(scope, within))
         messages, listing = self.client.collections[MESSAGES], words.FOUND
         if after is not None:
             place: dict[str, Any] = {**equal(id=after), **words.owner_query(scope, within)}
@@ -150,8 +138,8 @@ class MongoDBSearch(MessageBackend):
         return [(id_of(document), document.get("search_entry") or "") for document in documents]
 
     async def _conversations(self, scope: SearchScope) -> list[str] | None:
-        query, stored = words.conversations_query(scope), self.client.collections[CONVERSATIONS]
-        if not query:
+        if scope.agent_id is None:
             return None
+        query, stored = equal(agent_id=scope.agent_id), self.client.collections[CONVERSATIONS]
         documents = await self.client.run(lambda: stored.find(query, {"id": 1}).to_list())
         return list(map(id_of, documents))

@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
+from functools import wraps
+from inspect import unwrap
+from time import time_ns
+from typing import Any, TypeVar, cast
 
-from jazzmine._async.message_store.deletion import erase_conversations
-from jazzmine._async.message_store.ownership import OwnedRecords, about, not_stored, nothing
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.operation import composed, operation
-from jazzmine._async.view import for_user
+from jazzmine._async.operation import composed, operation, step
+from jazzmine._async.view import ConversationView, for_user
 from jazzmine.errors import ConflictError, NotFoundError
-from jazzmine.records.arguments import require_count, require_id
-from jazzmine.records.base import snapshot
-from jazzmine.records.conversation_log import unknown_conversation
-from jazzmine.records.hook_arguments import Append, MessagePage, Turn
+from jazzmine.records.arguments import require_count, require_id, require_ids
+from jazzmine.records.base import RecordKind, snapshot
+from jazzmine.records.conversation_log import DeletedCounts, unknown_conversation
+from jazzmine.records.hook_arguments import Append, ConversationPage, MessagePage, Turn
 from jazzmine.records.log import Erasure
 from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole, SearchOrder
-from jazzmine.records.owners import id_taken, require_own
+from jazzmine.records.owners import id_taken, require_own, row_owner, unknown_message
+from jazzmine.records.rows import Row, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["ScopedMessageStore"]
 
+AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
-class ScopedMessageStore(OwnedRecords):
+_KINDS: Mapping[str, RecordKind] = {"message_id": "messages", "trace_id": "traces"}
+
+
+def about(method: AnyMethod, *default: Any) -> AnyMethod:
+    """Return the method of a view for a method whose first argument is the id of a record.
+
+    The default is the result for a record that the user does not see, and has nothing that a page
+    could begin after; without it, the method raises `NotFoundError`.
+    """
+    argument = unwrap(method).__code__.co_varnames[1]
+    kind = _KINDS.get(argument)
+
+    @composed
+    @wraps(method)
+    async def call(self: ScopedMessageStore, *args: Any, **options: Any) -> Any:
+        record_id = require_id(argument, args[0] if args else options.get(argument))
+        if await (self._sees(kind, record_id) if kind else self._has(record_id)):
+            return await getattr(self._store, method.__name__)(*args, **options)
+        if options.get("after") is not None:
+            raise NotFoundError(f"after={options['after']!r} is no message of this conversation")
+        if not default:
+            raise NotFoundError(f"{record_id!r} is not stored")
+        return copy(default[0])
+
+    return cast("AnyMethod", call)
+
+
+class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     """A message store that sees and changes what is in one user's conversations.
 
     The store is asked whose a conversation is before the first call about it, and the view
@@ -39,41 +70,85 @@ class ScopedMessageStore(OwnedRecords):
         user_id: the user.
     """
 
+    # Whose a record is. Rows are looked at as they are stored: what is another user's is not
+    # decrypted.
+
+    async def _owner(self, conversation_id: str) -> str | None:
+        """Return whose a conversation is; None if it is not stored."""
+        row = await self._store.backend.get_conversation(conversation_id)
+        return None if row is None else row_owner(row, "user_id")
+
+    async def _require_free(self, conversation: Conversation) -> None:
+        """Raise an error if a conversation, or the one with its id, is another user's."""
+        require_own(self._user_id, conversation.user_id)
+        if conversation.id not in self._known:
+            owner = await self._owner(conversation.id)
+            if owner not in (None, self._user_id):
+                raise id_taken("conversation", conversation.id)
+
+    async def _sees(self, kind: RecordKind, record_id: str) -> bool:
+        """Return whether a message or a trace is in a conversation of the user."""
+        backend = self._store.backend
+        if kind == "messages":
+            row = await backend.get_message(record_id)
+        else:
+            row = await backend.get_trace("id", record_id)
+        return row is not None and bool(await self._seen([row]))
+
+    async def _seen(self, rows: Sequence[Row]) -> list[Row]:
+        """Return those of some messages or traces that are in the user's conversations."""
+        owners = [row_owner(row, "conversation_id") for row in rows]
+        own = {owner: await self._has(owner) for owner in dict.fromkeys(owners) if owner}
+        return [row for row, owner in zip(rows, owners, strict=True) if own.get(owner)]
+
+    async def _require_after(self, kind: RecordKind, after: str | None) -> None:
+        """Raise `NotFoundError` unless a page begins after a record that the user sees."""
+        if after is not None and not await self._sees(kind, require_id("after", after)):
+            raise NotFoundError(f"after={after!r} is no record of this listing")
+
+    async def _require_within(
+        self, messages: Sequence[Message], traces: Sequence[TurnTrace], new: Collection[str]
+    ) -> None:
+        """Raise `IntegrityError` unless records are for the user's or new conversations."""
+        owners = {message.conversation_id for message in messages}
+        for owner in sorted(owners.union(trace.conversation_id for trace in traces)):
+            if owner not in new and not await self._has(owner):
+                raise unknown_conversation(owner)
+        for trace in traces:
+            is_new = any(message.id == trace.message_id for message in messages)
+            if not is_new and not await self._sees("messages", trace.message_id):
+                raise unknown_message(trace.message_id)
+
     # Methods about one record.
 
-    get_conversation_by_id = about(MessageStore.get_conversation_by_id, nothing())
-    edit_conversation = about(MessageStore.edit_conversation, not_stored)
-    get_messages_by_conversation_id = about(
-        MessageStore.get_messages_by_conversation_id, nothing([])
-    )
-    get_immediate_context = about(MessageStore.get_immediate_context, nothing([]))
-    get_context_window = about(MessageStore.get_context_window, nothing([]))
-    pop_message = about(MessageStore.pop_message, nothing())
-    rewind_conversation = about(MessageStore.rewind_conversation, nothing(0))
-    get_turn_traces_by_conversation_id = about(
-        MessageStore.get_turn_traces_by_conversation_id, nothing([])
-    )
-    get_message_by_id = about(MessageStore.get_message_by_id, nothing())
-    edit_message = about(MessageStore.edit_message, not_stored)
-    delete_message = about(MessageStore.delete_message, nothing(False))
-    flag_message = about(MessageStore.flag_message, nothing(False))
-    get_turn_trace_by_message_id = about(MessageStore.get_turn_trace_by_message_id, nothing())
-    get_turn_trace_by_id = about(MessageStore.get_turn_trace_by_id, nothing())
+    get_conversation_by_id = about(MessageStore.get_conversation_by_id, None)
+    edit_conversation = about(MessageStore.edit_conversation)
+    get_messages_by_conversation_id = about(MessageStore.get_messages_by_conversation_id, [])
+    get_immediate_context = about(MessageStore.get_immediate_context, [])
+    get_context_window = about(MessageStore.get_context_window, [])
+    pop_message = about(MessageStore.pop_message, None)
+    rewind_conversation = about(MessageStore.rewind_conversation, 0)
+    get_turn_traces_by_conversation_id = about(MessageStore.get_turn_traces_by_conversation_id, [])
+    get_message_by_id = about(MessageStore.get_message_by_id, None)
+    edit_message = about(MessageStore.edit_message)
+    delete_message = about(MessageStore.delete_message, False)
+    flag_message = about(MessageStore.flag_message, False)
+    get_turn_trace_by_message_id = about(MessageStore.get_turn_trace_by_message_id, None)
+    get_turn_trace_by_id = about(MessageStore.get_turn_trace_by_id, None)
 
     # Conversations
 
     async def _put(self, turn: Turn) -> None:
         """Store some records, if they are for conversations of the user."""
-        conversation, messages, trace = turn
-        created = None if conversation is None else conversation.record
-        if created is not None:
-            await self._require_free(created)
-        records = [message.record for message in messages]
-        of_turn = None if trace is None else trace.record
-        await self._require_within(records, of_turn, None if created is None else created.id)
+        created = [conversation.record for conversation in turn.conversations]
+        for conversation in created:
+            await self._require_free(conversation)
+        ids = [conversation.id for conversation in created]
+        messages = [message.record for message in turn.messages]
+        await self._require_within(messages, [trace.record for trace in turn.traces], ids)
         await self._store._put(turn)
-        if created is not None:
-            self._remember(created.id)
+        for conversation_id in ids:
+            self._remember(conversation_id)
 
     @composed
     async def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
@@ -123,9 +198,7 @@ class ScopedMessageStore(OwnedRecords):
     @composed
     async def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
         """Return those of the messages that are in conversations of the user."""
-        if isinstance(message_ids, str):
-            raise TypeError("message_ids must be several ids, not one str")
-        wanted = [require_id("message_ids", message_id) for message_id in message_ids]
+        wanted = require_ids("message_ids", message_ids)
         if not wanted:
             return []
         rows = await self._seen(await self._store.backend.get_messages(wanted))
@@ -281,9 +354,23 @@ class ScopedMessageStore(OwnedRecords):
 
     @operation()
     async def erase_user(self, user_id: str) -> Erasure:
-        """Delete the user's conversations with everything in them."""
-        owner = self._own(require_id("user_id", user_id))
+        """Delete the conversations that the user has now, with everything in them.
+
+        The user's messages and traces in other users' conversations stay.
+        """
+        owner, backend = self._own(require_id("user_id", user_id)), self._store.backend
         self._known.clear()
-        return await erase_conversations(self._store.backend, owner, self.require_open)
+        total = DeletedCounts()
+        page = ConversationPage("user_id", owner, {}, None, None)
+        for conversation_id in map(row_id, await backend.list_conversations(page)):
+            async with step():
+                messages = await backend.count_messages([conversation_id])
+                traces = await backend.list_conversation_traces(conversation_id)
+                if await backend.delete_conversation(conversation_id):
+                    counts = DeletedCounts(1, messages.get(conversation_id, 0), len(traces))
+                    total = total.plus(counts)
+            self.require_open()
+        await backend.purge()
+        return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
 
     prune_conversations = for_user(MessageStore.prune_conversations)

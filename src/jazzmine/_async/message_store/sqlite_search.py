@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,8 +9,7 @@ from jazzmine._async.clients.sqlite import SQLiteClient
 from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine.backends.sqlite import search, search_queries
 from jazzmine.records.rows import Row
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
 __all__ = ["SQLiteSearch"]
@@ -33,51 +31,27 @@ class SQLiteSearch(MessageBackend):
         self._search = search
 
     async def search_state(self) -> SearchState | None:
-        """Return how the index was made."""
-        return await self.client.read(lambda connection, _: search.read_state(connection))
+        return await self.client.read(search.read_state)
 
     async def prepare_search(self) -> SearchState | None:
-        """Index what processes have stored that do not know of the index."""
-
-        def look(connection: sqlite3.Connection, _: int) -> tuple[SearchState | None, bool]:
-            state = search.read_state(connection)
-            is_complete = state is not None and state.is_complete
-            return state, is_complete and search.has_pending(connection)
-
-        state, has_pending = await self.client.read(look)
+        state, has_pending = await self.client.read(search.read_state_and_pending)
         if has_pending:
             await self.client.write(search.index_pending)
             self.client.database.has_search = True
         return state
 
     async def make_search(self, language: str | None) -> None:
-        """Make the index, or remove it."""
-        at_once = self.indexed_at_once
-
-        def make(connection: sqlite3.Connection) -> None:
-            search.make(connection, language)
-            if language is not None and at_once:
-                search.fill(connection, at_once)
-
-        await self.client.write(make)
+        await self.client.write(search.make, language, self.indexed_at_once)
         self.client.database.has_search = language is not None
 
     async def fill_search(self, size: int) -> tuple[int, int]:
-        """Index some messages."""
-        return await self.client.write(lambda connection: search.fill(connection, size))
+        return await self.client.write(search.fill, size)
 
     async def count_unindexed(self) -> int:
-        """Compare how many messages and how many entries there are."""
-        return await self.client.read(lambda connection, _: search.count_unindexed(connection))
+        return await self.client.read(search.count_unindexed)
 
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        """Count messages by the index."""
-        return await self.client.read(
-            lambda connection, _: search_queries.count_found(connection, clauses, scope), None
-        )
+        return await self.client.read(search_queries.count_found, clauses, scope, records=None)
 
     async def list_found(self, page: FoundPage) -> Sequence[Row]:
-        """Return messages that the index finds."""
-        return await self.client.read(
-            lambda connection, size: search_queries.list_found(connection, page), None
-        )
+        return await self.client.read(search_queries.list_found, page, records=None)

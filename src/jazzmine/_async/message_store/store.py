@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from time import time_ns
+from typing import Any
 
-from jazzmine._async.message_store.conversations import ConversationMethods
-from jazzmine._async.message_store.erasure import ErasureMethods
-from jazzmine._async.message_store.log import LogMethods
-from jazzmine._async.message_store.messages import MessageMethods
-from jazzmine._async.message_store.search import SearchMethods
-from jazzmine._async.message_store.traces import TraceMethods
-from jazzmine.records.arguments import require_id
+from jazzmine._async.message_store.records import KeepRows
+from jazzmine._async.message_store.searching import SearchMethods
+from jazzmine._async.operation import operation, step
+from jazzmine.records.arguments import (
+    require_choice,
+    require_count,
+    require_id,
+    require_metadata,
+    require_time,
+)
+from jazzmine.records.base import snapshot, snapshot_all
+from jazzmine.records.conversation_log import DeletedCounts, distinct
+from jazzmine.records.hook_arguments import TracePage, Turn
+from jazzmine.records.json_values import contains
+from jazzmine.records.log import Erasure
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import USAGE_KEYS, TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["MessageStore"]
 
+# How many conversations are chosen at a time to be pruned.
+_OLD_AT_ONCE = 50
 
-class MessageStore(
-    ErasureMethods,
-    SearchMethods,
-    TraceMethods,
-    LogMethods,
-    MessageMethods,
-    ConversationMethods,
-):
+
+class MessageStore(SearchMethods):
     """Conversations, their messages, and a trace of every turn.
 
     On every back end:
@@ -82,7 +92,209 @@ class MessageStore(
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.factory import view_of_message_store
+        from jazzmine._async.message_store.scoped import ScopedMessageStore
 
-        view: MessageStore = view_of_message_store(self, require_id("user_id", user_id))
-        return view
+        return ScopedMessageStore(self, require_id("user_id", user_id))
+
+    # Traces
+
+    @operation()
+    async def store_turn_trace(self, trace: TurnTrace) -> None:
+        """Store a turn's trace, in place of any other that its message has.
+
+        Raises:
+            IntegrityError: its message is not stored, its id belongs to another message, or it
+                names another conversation than its message.
+        """
+        await self._put(Turn(traces=[snapshot(trace, TurnTrace)]))
+
+    @operation("traces")
+    async def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
+        """Return the trace, or None."""
+        row = await self.backend.get_trace("id", require_id("trace_id", trace_id))
+        return None if row is None else self._traces.record(row)
+
+    @operation("traces")
+    async def get_turn_trace_by_message_id(self, message_id: str) -> TurnTrace | None:
+        """Return the trace of a message, or None."""
+        row = await self.backend.get_trace("message_id", require_id("message_id", message_id))
+        return None if row is None else self._traces.record(row)
+
+    @operation("traces")
+    async def get_turn_traces_by_conversation_id(self, conversation_id: str) -> list[TurnTrace]:
+        """Return a conversation's traces by `turn_number`, ascending."""
+        owner = require_id("conversation_id", conversation_id)
+        rows = await self.backend.list_conversation_traces(owner)
+        return await self._decoded(self._traces, rows, owner)
+
+    @operation("traces")
+    async def get_turn_traces_by_agent_id(
+        self, agent_id: str, limit: int = 100, offset: int = 0
+    ) -> list[TurnTrace]:
+        """Return an agent's traces, newest `started_at_ms` first, equal ones latest stored first.
+
+        Args:
+            agent_id: the agent.
+            limit: the maximum number of traces.
+            offset: how many of the newest traces to skip.
+        """
+        owner = require_id("agent_id", agent_id)
+        count, skipped = require_count("limit", limit), require_count("offset", offset)
+        if not count:
+            return []
+        page = TracePage(TraceFilter(agent_id=owner), count, offset=skipped)
+        rows = await self.backend.find_traces(page)
+        return await self._decoded(self._traces, rows)
+
+    @operation()
+    async def store_turn(
+        self,
+        *,
+        conversation: Conversation | None = None,
+        messages: Iterable[Message] = (),
+        trace: TurnTrace | None = None,
+    ) -> None:
+        """Store the records of a turn, all of them or none; safe to repeat.
+
+        Args:
+            conversation: the conversation as it is after the turn.
+            messages: the turn's messages.
+            trace: the turn's trace; its message may be one of `messages`.
+
+        Raises:
+            IntegrityError: as in `store_messages` and `store_turn_trace`.
+        """
+        turn = Turn(
+            [] if conversation is None else [snapshot(conversation, Conversation)],
+            distinct(snapshot_all(messages, Message)),
+            [] if trace is None else [snapshot(trace, TurnTrace)],
+        )
+        if any(turn):
+            await self._put(turn)
+
+    @operation("traces")
+    async def find_turn_traces(
+        self, where: TraceFilter, *, limit: int = 100, after: str | None = None
+    ) -> list[TurnTrace]:
+        """Return the traces that match a filter, newest `started_at_ms` first.
+
+        Equal ones come latest stored first.
+
+        Raises:
+            NotFoundError: `after` is the id of no trace.
+        """
+        wanted = snapshot(where, TraceFilter).record
+        return await self._find_traces(wanted, require_count("limit", limit), after)
+
+    async def _find_traces(
+        self, where: TraceFilter, limit: int, after: str | None, keep: KeepRows | None = None
+    ) -> list[TurnTrace]:
+        self._require_readable(where)
+        page = TracePage(where, limit, after)
+        return await self._page(self._traces, self.backend.find_traces, page, keep)
+
+    @operation("summaries")
+    async def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:
+        """Sum up the traces that match a filter, one summary per group, most tokens first.
+
+        Args:
+            where: which traces to sum up.
+            by: "agent", "user", "conversation", "intent", "model" or "day" (UTC).
+        """
+        wanted = snapshot(where, TraceFilter).record
+        self._require_readable(wanted)
+        return await self.backend.summarize(wanted, require_choice("by", by, USAGE_KEYS))
+
+    # Erasure and retention
+
+    @operation()
+    async def erase_user(self, user_id: str) -> Erasure:
+        """Delete all records of a user, in several transactions; repeat it until it finds none.
+
+        Those are the user's conversations with everything in them, the user's messages in other
+        conversations with their traces, and the traces that name the user. A call that failed
+        has deleted a part; repeated, it deletes the rest.
+
+        Args:
+            user_id: whose records.
+
+        Returns:
+            How many records were deleted.
+        """
+        owner = require_id("user_id", user_id)
+        total, newest = DeletedCounts(), await self.backend.newest_sequence()
+        while True:
+            async with step():
+                erased = await self.backend.erase(owner, self.backend.deleted_at_once, newest)
+            if not any(erased):
+                return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
+            total = total.plus(erased)
+            self.require_open()
+
+    @operation()
+    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Make all records of one user another user's, in one step, as when a guest signs in.
+
+        Those are conversations, messages and traces. Repeated, it moves what has come meanwhile.
+
+        Args:
+            from_user_id: whose records.
+            to_user_id: whose they are afterwards.
+
+        Returns:
+            How many records were moved.
+        """
+        source, target = (
+            require_id("from_user_id", from_user_id),
+            require_id("to_user_id", to_user_id),
+        )
+        return 0 if source == target else await self.backend.move_user(source, target)
+
+    @operation("conversations")
+    async def prune_conversations(
+        self,
+        *,
+        before: int,
+        where: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
+        limit: int = 1000,
+    ) -> int:
+        """Delete old conversations with everything in them, oldest `last_updated_at` first.
+
+        A long conversation is deleted in several transactions, its oldest messages first. If it is
+        written to meanwhile, or the call fails, the rest of it stays; a later call deletes that.
+
+        Args:
+            before: ms since the Unix epoch, UTC; a conversation with a `last_updated_at`, or a
+                message with a `timestamp`, of then or later stays.
+            where: only those whose `metadata` has these keys with these values, as in
+                `get_conversations`; one whose `metadata` is changed meanwhile stays.
+            user_id: only this user's conversations.
+            limit: how many at most.
+
+        Returns:
+            How many were deleted; after an error, those of the finished transactions stay deleted.
+        """
+        bound, wanted = require_time("before", before), require_count("limit", limit)
+        condition = require_metadata("where", where)
+
+        def matches(row: Row) -> bool:
+            records = self._conversations.records([row])
+            return bool(records) and contains(records[0].metadata, condition)
+
+        user = None if user_id is None else require_id("user_id", user_id)
+        pruned = 0
+        async for rows in self.backend.iter_old(bound, _OLD_AT_ONCE, user):
+            left = [row for row in rows if matches(row)] if condition else rows
+            while left and pruned < wanted:
+                async with step():
+                    deleted, done = await self.backend.prune(
+                        left[: wanted - pruned], bound, self.backend.deleted_at_once
+                    )
+                pruned, left = pruned + deleted, left[done:]
+                self.require_open()
+            if pruned == wanted:
+                break
+        if pruned:
+            await self.backend.purge()
+        return pruned

@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jazzmine._async.clients.redis import RedisClient, client_for, require_client
-from jazzmine._async.working_memory.backend import (
-    Again,
-    Lock,
-    Locked,
-    Save,
-    Stored,
-    WorkingMemoryBackend,
-    Written,
-    outcome_of,
-    stored_of,
-)
+from jazzmine._async.working_memory.backend import Again, WorkingMemoryBackend
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine._compat.redis import AsyncAnyRedis as AnyRedis
 from jazzmine.backends.addresses import wrong_option
@@ -26,13 +16,11 @@ from jazzmine.config import MemoryOptions, RedisConfig
 from jazzmine.deadline import Deadline, call_deadline, milliseconds
 from jazzmine.encryption import Keyring
 from jazzmine.errors import InvalidAddressError
+from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
 
 __all__ = ["RedisWorkingMemoryStore", "redis_store"]
 
 _FIELDS = ("marks", "data", "user")
-
-# The mark of a state that has none; no save has it.
-_UNMARKED = b"-"
 
 
 class RedisWorkingMemoryStore(WorkingMemoryStore):
@@ -141,88 +129,58 @@ class _Redis(WorkingMemoryBackend):
     ) -> Stored:
         """Read with a plain command, or with the script that also sets the time to live."""
         if renew:
-            found = await self._lock(conversation_id, "", 0, "", False, deadline)
-            return stored_of(*_state(*found[:3]))
-        key, _ = keys_of(conversation_id)
-        marks, data, user = await self.client.read_hash(key, _FIELDS, deadline)
-        return stored_of(*_state(_UNMARKED if marks is None and data else marks, data, user))
+            found = await self._lock(Lock(conversation_id, "", "", 0), deadline)
+        else:
+            key, _ = keys_of(conversation_id)
+            found = await self.client.execute(deadline, [key], "HMGET", key, *_FIELDS)
+        marks, data, user = found[:3]
+        return Stored(_text(marks)[:16], data, _text(user))
 
-    async def write(
-        self, save: Save, again: Again, deadline: Deadline
-    ) -> Written | Locked | Stored:
+    async def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
         """Write with a script."""
         arguments: list[str | bytes | int] = [save.read_mark, save.mark, save.token]
         if isinstance(save.data, bytes):
             arguments += [self._ttl, save.data, save.user_id, save.format]
         keys = keys_of(save.conversation_id)
         reply = await self.client.run(layout.WRITE, keys, arguments, deadline)
-        if isinstance(reply, int):
-            return Written()
-        marks, data, user, holder, held_for = reply
-        return outcome_of(save, *_state(marks, data, user), _locked(holder, held_for))
-
-    async def replace(
-        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
-    ) -> bool:
-        """Write another form of what is stored with the script of all writes."""
-        arguments = (stored.mark, stored.mark, "", "", data, stored.user_id, number)
-        keys = keys_of(conversation_id)
-        return isinstance(await self.client.run(layout.WRITE, keys, arguments, deadline), int)
+        return None if isinstance(reply, int) or save.mark in _text(reply[0]) else _outcome(*reply)
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         """Lock with a script."""
-        lasts = milliseconds(lock.seconds)
-        marks, data, user, holder, held_for = await self._lock(
-            lock.conversation_id, lock.token, lasts, lock.holder, lock.renews, deadline
-        )
-        return _locked(holder, held_for) or stored_of(*_state(marks, data, user))
+        return _outcome(*await self._lock(lock, deadline))
 
     async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         """Release the lock with the script that takes it."""
-        await self._lock(conversation_id, token, 0, "", False, deadline)
+        await self._lock(Lock(conversation_id, token, "", 0), deadline)
 
-    async def _lock(
-        self,
-        conversation_id: str,
-        token: str,
-        lasts: int,
-        holder: str,
-        renews: bool,
-        deadline: Deadline,
-    ) -> Any:
-        ttl = self._ttl_in_block if token else self._ttl
-        arguments = (token, lasts, holder, int(renews), ttl)
-        return await self.client.run(layout.LOCK, keys_of(conversation_id), arguments, deadline)
+    async def _lock(self, lock: Lock, deadline: Deadline) -> Any:
+        lasts = milliseconds(lock.seconds) if lock.seconds else 0
+        ttl = self._ttl_in_block if lock.token else self._ttl
+        arguments = (lock.token, lasts, lock.holder, int(lock.renews), ttl)
+        keys = keys_of(lock.conversation_id)
+        return await self.client.run(layout.LOCK, keys, arguments, deadline)
 
-    async def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
+    async def conversations(
+        self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
+    ) -> list[str]:
         """Look at all keys."""
-        keys = await self.client.keys(layout.ANY_STATE, deadline)
+        keys = await self.client.keys(layout.ANY_STATE, deadline, limit)
         if user_id is not None:
             users = await self.client.read_field("user", keys, deadline)
             owner = user_id.encode()
             keys = [key for key, user in zip(keys, users, strict=True) if user == owner]
         return list(map(layout.conversation_of, keys))
 
-    async def sample(self, limit: int, deadline: Deadline) -> list[str]:
-        keys = await self.client.some_keys(layout.ANY_STATE, deadline)
-        return list(map(layout.conversation_of, keys[:limit]))
 
-    async def count(self, deadline: Deadline) -> int:
-        """Count the keys."""
-        return len(await self.client.keys(layout.ANY_STATE, deadline))
-
-
-def _locked(holder: bytes | None, held_for: int | None) -> Locked | None:
-    if holder is None:
-        return None
-    return Locked(holder.decode(errors="replace"), (held_for or 0) / 1000)
-
-
-def _state(
-    marks: bytes | None, data: bytes | None, user: bytes | None
-) -> tuple[str, bytes | None, str]:
-    """Return the marks, the data and the user of what is stored."""
-    return _text(marks), data, _text(user)
+def _outcome(
+    marks: bytes | None,
+    data: bytes | None,
+    user: bytes | None,
+    holder: bytes | None,
+    held_for: int | None,
+) -> Stored | Locked:
+    by = None if holder is None else _text(holder)
+    return outcome_of(_text(marks), data, _text(user), by, (held_for or 0) / 1000)
 
 
 def _text(value: bytes | None) -> str:

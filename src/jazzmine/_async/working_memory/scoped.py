@@ -9,7 +9,6 @@ from jazzmine._async.operation import composed
 from jazzmine._async.view import ConversationView, for_user
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine._async.working_memory.transitions import no_working_memory
-from jazzmine.errors import IntegrityError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import checked_copy
 from jazzmine.records.owners import id_taken, require_own
@@ -39,7 +38,7 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
     async def _require_free(self, conversation_id: str) -> None:
         """Raise `IntegrityError` if the working memory of a conversation is another user's."""
         if await self._owner(conversation_id) not in (None, self._user_id):
-            raise _taken(conversation_id)
+            raise id_taken("working memory of conversation", conversation_id)
 
     def _require_own(self, memory: WorkingMemory) -> None:
         """Raise `NotFoundError` if what is stored now is another user's."""
@@ -64,10 +63,7 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
         """Return the user's working memory of a conversation, a new one if there is none."""
         owner = self._own(require_id("user_id", user_id))
         await self._require_free(require_id("conversation_id", conversation_id))
-        memory = await self._store.get_or_create(conversation_id, owner, agent_id)
-        if memory.user_id != owner:  # another user was quicker
-            raise _taken(conversation_id)
-        return memory
+        return await self._store.get_or_create(conversation_id, owner, agent_id)
 
     @composed
     async def save(self, wm: WorkingMemory) -> WorkingMemory:
@@ -141,7 +137,3 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
 
         await self._require(conversation_id)
         return await self._store._update(conversation_id, change)
-
-
-def _taken(conversation_id: str) -> IntegrityError:
-    return id_taken("working memory of conversation", conversation_id)

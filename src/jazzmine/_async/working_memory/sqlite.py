@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import random
 import sqlite3
-from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
+from typing import ClassVar
 
-from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
-from jazzmine._async.working_memory.backend import (
-    Again,
-    Lock,
-    Locked,
-    Save,
-    Stored,
-    WorkingMemoryBackend,
-    Written,
-    outcome_of,
-    stored_of,
-)
+from jazzmine._async.working_memory.backend import Again, WorkingMemoryBackend
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.sqlite import memory
-from jazzmine.backends.sqlite.memory import Row
 from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
-from jazzmine.errors import JazzmineError
+from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
 __all__ = ["MEMORY_TABLES", "SQLiteBackend", "SQLiteWorkingMemoryStore"]
 
-logger: logging.Logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
 MEMORY_TABLES = Component("working_memory")
-
-# How often a store sweeps what has expired, at most, in s.
-_SWEEPING = 60.0
 
 
 class SQLiteWorkingMemoryStore(WorkingMemoryStore):
@@ -62,12 +39,11 @@ class SQLiteBackend(WorkingMemoryBackend):
     """
 
     system_name = "sqlite"
+    keeps_expired: ClassVar[bool] = True
 
     def __init__(self, config: SQLiteMemoryConfig, client: SQLiteClient) -> None:
         self._config = config
         self.client: SQLiteClient = client
-        self._background_tasks = BackgroundTasks()
-        self._next_sweep = Deadline(_SWEEPING * random.random())
 
     async def pending(self) -> list[str]:
         return await self.client.pending()
@@ -76,96 +52,50 @@ class SQLiteBackend(WorkingMemoryBackend):
         await self.client.open()
 
     async def close(self) -> None:
-        await self._background_tasks.close(timeout=1.0)
         await self.client.close()
 
     async def ping(self) -> None:
-        await self._query(memory.ping)
+        await self.client.read(memory.ping)
 
     async def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         if renew:
             ttl = self._config.ttl_seconds
-            query = partial(memory.renew, conversation_id=conversation_id, ttl=ttl)
-            return _stored(await self.client.write(query, deadline))
-        return _stored(await self._query(partial(memory.load, conversation_id=conversation_id)))
+            return await self.client.write(memory.renew, conversation_id, ttl, deadline=deadline)
+        return await self.client.read(memory.load, conversation_id)
 
-    async def write(
-        self, save: Save, again: Again, deadline: Deadline
-    ) -> Written | Locked | Stored:
-        def change(connection: sqlite3.Connection) -> Row | None:
-            row = self._write(connection, save)
-            if row is not None and row.holder is None:
-                repeated = again(_stored(row))
-                if repeated is not None:
-                    return self._write(connection, repeated)
-            return row
+    async def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+        ttl = self._config.ttl_seconds
 
-        row = await self.client.write(change, deadline)
-        if self._next_sweep.expired:
-            self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
-            self._background_tasks.start(self._sweep)
-        if row is None:
-            return Written()
-        return outcome_of(save, row.marks, row.data, row.user_id or "", _locked(row))
+        def change(connection: sqlite3.Connection) -> Locked | Stored | None:
+            outcome = memory.write(connection, save, ttl)
+            repeated = again(outcome) if isinstance(outcome, Stored) else None
+            return outcome if repeated is None else memory.write(connection, repeated, ttl)
 
-    def _write(self, connection: sqlite3.Connection, save: Save) -> Row | None:
-        data = save.data
-        state = (data, save.user_id, save.format) if isinstance(data, bytes) else None
-        about = (save.conversation_id, save.read_mark, save.mark, save.token)
-        return memory.write(connection, *about, state, self._config.ttl_seconds)
+        return await self.client.write(change, deadline=deadline)
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
-        about = (lock.conversation_id, lock.token, lock.holder, lock.seconds, lock.renews, ttl)
-        row = await self.client.write(lambda connection: memory.lock(connection, *about), deadline)
-        return _locked(row) or _stored(row)
+        return await self.client.write(memory.lock, lock, ttl, deadline=deadline)
 
     async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        about = (conversation_id, token)
-        await self.client.write(lambda connection: memory.unlock(connection, *about), deadline)
+        await self.client.write(memory.unlock, conversation_id, token, deadline=deadline)
 
-    async def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
-        return await self._query(partial(memory.conversations, user_id=user_id), None)
-
-    async def sample(self, limit: int, deadline: Deadline) -> list[str]:
-        return await self._query(partial(memory.conversations, user_id=None, limit=limit), limit)
-
-    async def replace(
-        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
-    ) -> bool:
-        about = (conversation_id, stored.mark, data, number)
-        return await self.client.write(
-            lambda connection: memory.replace(connection, *about), deadline
-        )
+    async def conversations(
+        self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
+    ) -> list[str]:
+        return await self.client.read(memory.conversations, user_id, limit, records=limit)
 
     async def purge(self) -> None:
         await self.client.purge()
 
     async def count(self, deadline: Deadline) -> int:
-        return await self._query(memory.count, None)
+        return await self.client.read(memory.count, records=None)
 
     async def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        await self.client.write(partial(memory.erase_expired, user_id=user_id), deadline)
+        await self.client.write(memory.erase_expired, user_id, deadline=deadline)
         await self.purge()
 
-    async def _sweep(self) -> None:
-        """Delete some of what has expired; more is left to the next save."""
-        try:
-            deadline = Deadline(self._config.timeout)
-            if await self.client.write(memory.sweep, deadline):
-                self._next_sweep = Deadline(0.0)
-        except (OSError, JazzmineError) as error:
-            logger.debug("expired working memories are left to be swept: %s", error)
-
-    async def _query(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
-        return await self.client.read(lambda connection, _: query(connection), records)
-
-
-def _stored(row: Row) -> Stored:
-    return stored_of(row.marks, row.data, row.user_id or "")
-
-
-def _locked(row: Row) -> Locked | None:
-    return None if row.holder is None else Locked(row.holder, row.held_for)
+    async def sweep(self, deadline: Deadline) -> bool:
+        return await self.client.write(memory.sweep, deadline=deadline)

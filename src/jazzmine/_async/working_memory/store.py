@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -11,25 +10,19 @@ from functools import partial
 
 from jazzmine._async.background import Periodic
 from jazzmine._async.operation import operation
-from jazzmine._async.working_memory.backend import Stored
-from jazzmine._async.working_memory.changes import Block, Change, Decide
 from jazzmine._async.working_memory.transitions import TransitionMethods, found
+from jazzmine._async.working_memory.updates import Block, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
-from jazzmine.encryption.sampled import SAMPLED, require_right_keys
-from jazzmine.errors import (
-    IntegrityError,
-    LockLostError,
-    StaleWorkingMemoryError,
-)
+from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
+from jazzmine.errors import IntegrityError, StaleWorkingMemoryError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
+from jazzmine.records.stored_memory import Data, Stored
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.tracing import call_span
 
 __all__ = ["WorkingMemoryStore"]
-
-logger: logging.Logger = logging.getLogger(__name__)
 
 
 class WorkingMemoryStore(TransitionMethods):
@@ -85,7 +78,7 @@ class WorkingMemoryStore(TransitionMethods):
         if keyring is None:
             return
         states = {}
-        for conversation_id in await self.backend.sample(SAMPLED, self._deadline()):
+        for conversation_id in await self.backend.conversations(self._deadline(), limit=SAMPLED):
             stored = await self.backend.load(conversation_id, self._deadline())
             if isinstance(stored.data, bytes):
                 states[conversation_id] = stored.data, stored.user_id
@@ -108,10 +101,9 @@ class WorkingMemoryStore(TransitionMethods):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.factory import view_of_working_memory
+        from jazzmine._async.working_memory.scoped import ScopedWorkingMemoryStore
 
-        view: WorkingMemoryStore = view_of_working_memory(self, require_id("user_id", user_id))
-        return view
+        return ScopedWorkingMemoryStore(self, require_id("user_id", user_id))
 
     async def _owner(self, conversation_id: str) -> str | None:
         """Return whose the stored working memory is, which is not decrypted; None for none."""
@@ -146,7 +138,7 @@ class WorkingMemoryStore(TransitionMethods):
         stored = await self._updates.load(conversation_id, renew=True)
         if stored.data is None:
             memory, _ = await self._updates.change(
-                conversation_id, lambda now: Change(new) if now.data is None else None, read=stored
+                conversation_id, lambda now: new if now.data is None else now.data, read=stored
             )
             assert memory is not None
         else:
@@ -173,10 +165,10 @@ class WorkingMemoryStore(TransitionMethods):
         read_mark = (saved.version_token or "?") if saved.revision else ""
         set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
 
-        def decide(stored: Stored) -> Change:
+        def decide(stored: Stored) -> Data:
             if stored.mark != read_mark and (stored.data is not None or read_mark):
                 raise _stale(saved, stored)
-            return Change(saved)
+            return saved
 
         await self._updates.change(saved.conversation_id, decide)
         set_unvalidated(
@@ -210,7 +202,7 @@ class WorkingMemoryStore(TransitionMethods):
         read = await self._updates.load(conversation_id) if known is None else known
         restored.derive_statuses()
 
-        def decide(stored: Stored) -> Change:
+        def decide(stored: Stored) -> Data:
             current = found(conversation_id, stored)
             if stored.mark != read.mark:
                 raise _stale(found(conversation_id, read), stored)
@@ -220,7 +212,7 @@ class WorkingMemoryStore(TransitionMethods):
                 created_at=current.created_at,
                 last_updated=time.time(),
             )
-            return Change(restored)
+            return restored
 
         await self._updates.change(conversation_id, decide)
         return deep_copy(restored)
@@ -232,8 +224,7 @@ class WorkingMemoryStore(TransitionMethods):
         Where the first reply was lost, the repetition may find nothing left, and it is False.
         """
         _, was_deleted = await self._updates.change(
-            require_id("conversation_id", conversation_id),
-            lambda stored: None if stored.data is None else Change(None),
+            require_id("conversation_id", conversation_id), lambda stored: None
         )
         return was_deleted
 
@@ -249,8 +240,8 @@ class WorkingMemoryStore(TransitionMethods):
         """
         owner = require_id("user_id", user_id)
 
-        def decide(stored: Stored) -> Change | None:
-            return Change(None) if stored.mark and stored.user_id == owner else None
+        def decide(stored: Stored) -> Data:
+            return None if stored.user_id == owner else stored.data
 
         erased = await self._change_all(owner, decide, parse=False)
         await self.backend.erase_expired(owner, self._deadline())
@@ -275,12 +266,12 @@ class WorkingMemoryStore(TransitionMethods):
             require_id("to_user_id", to_user_id),
         )
 
-        def decide(stored: Stored) -> Change | None:
+        def decide(stored: Stored) -> Data:
             if not isinstance(stored.data, WorkingMemory) or stored.data.user_id != owner:
-                return None
+                return stored.data
             moved = partial_copy(stored.data)
             set_unvalidated(moved, user_id=new_owner, revision=moved.revision + 1)
-            return Change(moved)
+            return moved
 
         return 0 if owner == new_owner else await self._change_all(owner, decide)
 
@@ -312,47 +303,40 @@ class WorkingMemoryStore(TransitionMethods):
 
         The block gets the working memory and calls its methods (`wm.collect_slot(...)`); the
         store's own methods for this conversation would wait for the block. After the block they
-        raise `RuntimeError`, as does setting a field. Nothing is saved if the block raises, or in
-        a process that was forked inside the block: there its end raises `LockLostError`. So does
-        the end of a block whose lock has expired, if another call has saved or locked since.
+        raise `RuntimeError`, as does setting a field. Nothing is saved if the block raises. The end
+        of a block whose lock has expired raises `LockLostError`, if another call has saved or
+        locked since.
 
         Args:
             message_id: the message of the user that the block belongs to: a block of a message
                 whose change was made before (it is in `applied_messages`) saves nothing.
         """
         with call_span(self, "locked", {"conversation_id": conversation_id}):
-            async with self._locked(conversation_id, message_id) as memory:
-                yield memory
-
-    @asynccontextmanager
-    async def _locked(
-        self, conversation_id: str, message_id: str | None
-    ) -> AsyncIterator[WorkingMemory]:
-        self.require_open()
-        process = os.getpid()
-        block = self._updates.begin_block(require_id("conversation_id", conversation_id))
-        try:
-            before = found(conversation_id, await self._updates.lock(block))
-            memory = self._lent(before)
+            self.require_open()
+            block = self._updates.begin_block(require_id("conversation_id", conversation_id))
             try:
-                async with self._renewed(block):
-                    yield memory
-                    _require_process(process, conversation_id)
-                changed = self._given_back(memory, before, message_id)
-            finally:
-                vars(memory)[ENDED] = True
-            self.require_open()  # the store may have been closed during the block
-            if message_id in before.applied_messages:
-                await self._updates.abandon_block(block)
-                return
-            await self._updates.save_block(block, changed)
-            for name in ("revision", "created_at", "version_token"):
-                set_unvalidated(memory, **{name: getattr(changed, name)})
-        except BaseException as error:
-            # In a process forked since, the lock is the parent's.
-            if os.getpid() == process:
+                before = found(conversation_id, await self._updates.lock(block))
+                memory = self._lent(before)
+                try:
+                    async with self._renewed(block):
+                        yield memory
+                    changed = self._given_back(memory, before, message_id)
+                finally:
+                    vars(memory)[ENDED] = True
+                self.require_open()  # the store may have been closed during the block
+                if message_id in before.applied_messages:
+                    await self._updates.abandon_block(block)
+                    return
+                await self._updates.save_block(block, changed)
+                set_unvalidated(
+                    memory,
+                    revision=changed.revision,
+                    created_at=changed.created_at,
+                    version_token=changed.version_token,
+                )
+            except BaseException as error:
                 await self._updates.abandon_block(block, error)
-            raise
+                raise
 
     # The store's life
 
@@ -365,7 +349,7 @@ class WorkingMemoryStore(TransitionMethods):
         return Periodic(self._config.lease_seconds / 3, partial(self._updates.renew, block))
 
     async def _close(self) -> None:
-        await self._updates.close()
+        await self._updates.background_tasks.close(timeout=1.0)
         await super()._close()
 
 
@@ -386,11 +370,3 @@ def _stale(saved: WorkingMemory, stored: Stored) -> StaleWorkingMemoryError:
         f" {saved.revision - 1}, and the stored one {text}: get() it again, or change it by"
         " update()"
     )
-
-
-def _require_process(process: int, conversation_id: str) -> None:
-    if os.getpid() != process:
-        raise LockLostError(
-            f"the lock of conversation {conversation_id!r} is held by the process that this"
-            " one was forked from, and nothing was written: what the parent saves counts"
-        )

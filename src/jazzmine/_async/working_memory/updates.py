@@ -5,24 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import random
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
+from typing import TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
 from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.keyed_locks import KeyedLocks
-from jazzmine._async.working_memory.backend import (
-    Lock,
-    Locked,
-    Save,
-    Stored,
-    WorkingMemoryBackend,
-    Written,
-    new_mark,
-)
-from jazzmine._async.working_memory.changes import Block, Change, Decide
+from jazzmine._async.working_memory.backend import WorkingMemoryBackend
 from jazzmine._async.working_memory.known_states import KnownStates
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_sleep as sleep
@@ -30,15 +25,24 @@ from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline, backoff, call_deadline
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import (
+    JazzmineError,
     LockLostError,
     LockTimeoutError,
     StoreClosedError,
     StoreUnavailableError,
 )
 from jazzmine.records.memory_base import set_unvalidated
+from jazzmine.records.stored_memory import Data, Lock, Locked, Save, Stored, new_mark
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["Updates"]
+__all__ = ["Block", "Decide", "Updates"]
+
+T = TypeVar("T")
+
+# What a call makes of what is stored, whose `data` is a working memory that it must not change, or
+# None. It returns the new data, None to delete them, or `data` itself to leave them; or it raises.
+# It may be called several times.
+Decide: TypeAlias = "Callable[[Stored], Data]"
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -47,6 +51,27 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 
 # How long a call that several others have preceded lets them go first before the next one, in s.
 _COURTESY = 0.001
+
+# How often a store sweeps what has expired, at most, in s.
+_SWEEPING = 60.0
+
+
+@dataclass(eq=False)
+class Block:
+    """A `locked` block.
+
+    Attributes:
+        free_by: until when it waits for other calls.
+        lock: what it asks the back end for; None before and after.
+        stored: what was stored when the lock was taken.
+        began: when, on the monotonic clock.
+    """
+
+    conversation_id: str
+    free_by: Deadline
+    lock: Lock | None = None
+    stored: Stored = field(default_factory=Stored)
+    began: float = field(default_factory=monotonic)
 
 
 class Updates:
@@ -81,15 +106,8 @@ class Updates:
         # The deadline of a call stands for the call.
         self._calls: KeyedLocks[Deadline | Block] = KeyedLocks()
         self.known: KnownStates = KnownStates()
-        self._background_tasks = BackgroundTasks()
-
-    async def close(self) -> None:
-        """Release the locks of blocks, which then cannot save any more."""
-        for call in self._calls.holders():
-            if isinstance(call, Block) and call.lock is not None:
-                unlock = partial(self._unlock, call.lock, Deadline(1.0))
-                self._background_tasks.start(unlock)
-        await self._background_tasks.close(timeout=1.0)
+        self.background_tasks: BackgroundTasks = BackgroundTasks()
+        self._next_sweep = Deadline(_SWEEPING * random.random())
 
     # Reads and changes
 
@@ -123,59 +141,54 @@ class Updates:
             What is stored now, and whether this call has changed it.
         """
         deadline, stored, is_current = call_deadline(self._config.timeout), read, False
-        change: Change | None = None
-        save: Save
+        new: Data = None
+        save: Save | None = None
         conflicts = 0  # the first one only tells that this process has not read the latest state
 
+        def apply(now: Stored) -> None:
+            nonlocal stored, new, save
+            stored, save = now, None
+            new = decide(now)
+            if new is not now.data:
+                save = self._new_save(conversation_id, now, new)
+
         def again(now: Stored) -> Save | None:
-            nonlocal stored, change, save
-            try:
-                stored = self._remembered(conversation_id, now, parse)
-                change = decide(stored)
-            except BaseException:
-                return None  # it is raised when it is applied to that outside of a transaction
-            if change is not None:
-                save = self._new_save(conversation_id, stored, change)
-            return change and save
+            nonlocal save
+            save = None
+            # What is raised here is raised when it is applied to that outside of a transaction.
+            with suppress(BaseException):
+                apply(self._remembered(conversation_id, now, parse))
+            return save
 
         try:
-            if not self._calls.try_acquire(conversation_id, deadline):
-                await self._wait_for_others(conversation_id, deadline, deadline)
+            await self._acquire(conversation_id, deadline, deadline)
             if stored is None and parse:
                 stored = self.known.get(conversation_id)
             while True:
                 if stored is None:
                     stored = await self._backend.load(conversation_id, deadline)
-                    stored = self._remembered(conversation_id, stored, parse)
-                    is_current = True
+                    stored, is_current = self._remembered(conversation_id, stored, parse), True
                 try:
-                    change = decide(stored)
+                    apply(stored)
                 except Exception:
                     if is_current:
                         raise
-                    change = None
-                if change is None:
+                if save is None:
                     if is_current:
                         return _memory_of(stored), False
                     stored = None
                     continue
-                save = self._new_save(conversation_id, stored, change)
-                outcome = await self._backend.write(save, again, deadline)
-                if isinstance(outcome, Locked):
-                    request = partial(self._backend.write, save, again, deadline)
-                    free_by = call_deadline(self._longest_wait)
-                    outcome = await self._when_free(conversation_id, outcome, request, free_by)
-                if isinstance(outcome, Written):
-                    mark = "" if save.data is None else save.mark
-                    new = Stored(mark, change.memory, save.user_id)
-                    self.known.keep(conversation_id, new, save.data)
+                request = partial(self._backend.write, save, again, deadline)
+                outcome = await self._when_free(conversation_id, request)
+                if outcome is None:
+                    self._keep(conversation_id, save, new)
                     if conflicts > 1:
                         # Other processes wait, too: one that writes again at once, with the state
                         # that it has, would keep them waiting.
                         await sleep(_COURTESY)
-                    return change.memory, True
-                stored = self._remembered(conversation_id, outcome, parse)
-                is_current, conflicts = True, conflicts + 1
+                    return new if isinstance(new, WorkingMemory) else None, True
+                stored, is_current = self._remembered(conversation_id, outcome, parse), True
+                conflicts += 1
         finally:
             try:
                 self._calls.release(conversation_id, deadline)
@@ -183,17 +196,32 @@ class Updates:
                 self._calls.release(conversation_id, deadline)
                 raise
 
-    def _new_save(
-        self, conversation_id: str, stored: Stored, change: Change, token: str = ""
-    ) -> Save:
-        mark, memory = new_mark(), change.memory
-        if memory is None:
-            return Save(conversation_id, mark, stored.mark, None, token=token)
-        set_unvalidated(memory, version_token=mark, confirmed=None)
-        is_kept = self._backend.is_in_process and self._form.keyring is None
-        data = memory if is_kept else self._form.written(memory)
-        user_id, number = memory.user_id, self._form.format
-        return Save(conversation_id, mark, stored.mark, data, user_id, number, token)
+    def _new_save(self, conversation_id: str, stored: Stored, new: Data, token: str = "") -> Save:
+        mark, data, user_id = new_mark(), new, stored.user_id
+        if isinstance(new, WorkingMemory):
+            set_unvalidated(new, version_token=mark, confirmed=None)
+            is_kept = self._backend.is_in_process and self._form.keyring is None
+            data, user_id = new if is_kept else self._form.written(new), new.user_id
+        return Save(conversation_id, mark, stored.mark, data, user_id, self._form.format, token)
+
+    def _keep(self, conversation_id: str, save: Save, new: Data) -> None:
+        """Keep what was saved for the next call; now and then sweep what has expired."""
+        if isinstance(new, WorkingMemory) and isinstance(save.data, bytes):
+            stored = Stored(save.mark, new, save.user_id)
+            self.known.keep(conversation_id, stored, len(save.data))
+        elif self.known.get(conversation_id) is not None:
+            self.known.forget(conversation_id)
+        if self._backend.keeps_expired and self._next_sweep.expired:
+            self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
+            self.background_tasks.start(self._sweep)
+
+    async def _sweep(self) -> None:
+        """Delete some of what has expired; more is left to the next save."""
+        try:
+            if await self._backend.sweep(Deadline(self._config.timeout)):
+                self._next_sweep = Deadline(0.0)
+        except (OSError, JazzmineError) as error:
+            logger.debug("expired working memories are left to be swept: %s", error)
 
     # Blocks
 
@@ -204,15 +232,10 @@ class Updates:
     async def lock(self, block: Block) -> Stored:
         """Take the lock of a block's conversation, after the calls before it, and read."""
         conversation_id, deadline = block.conversation_id, call_deadline(self._config.timeout)
-        if not self._calls.try_acquire(conversation_id, block):
-            await self._wait_for_others(conversation_id, block, deadline)
-        seconds = self._config.lease_seconds
-        block.lock = Lock(conversation_id, new_mark(), _this_process(), seconds)
-        stored: Written | Stored | Locked = await self._backend.lock(block.lock, deadline)
-        if isinstance(stored, Locked):
-            request = partial(self._backend.lock, block.lock, deadline)
-            stored = await self._when_free(conversation_id, stored, request, block.free_by)
-        assert isinstance(stored, Stored)
+        await self._acquire(conversation_id, block, deadline)
+        block.lock = Lock(conversation_id, new_mark(), _this_process(), self._config.lease_seconds)
+        request = partial(self._backend.lock, block.lock, deadline)
+        stored = await self._when_free(conversation_id, request, block.free_by)
         if not stored.mark:
             block.lock = None
         block.stored = self._remembered(conversation_id, stored)
@@ -243,9 +266,9 @@ class Updates:
             LockLostError: what was read is not stored any more, or somebody else holds the lock.
         """
         token = "" if block.lock is None else block.lock.token
-        save = self._new_save(block.conversation_id, block.stored, Change(memory), token)
+        save = self._new_save(block.conversation_id, block.stored, memory, token)
         outcome = await self._backend.write(save, lambda _: None, Deadline(self._config.timeout))
-        if not isinstance(outcome, Written):
+        if outcome is not None:
             self.known.forget(block.conversation_id)
             if isinstance(outcome, Locked):
                 reason = f"its lock expired, and {outcome.holder} holds it now"
@@ -258,8 +281,7 @@ class Updates:
                 f" {reason}; nothing was written"
             )
         block.lock = None
-        new = Stored(save.mark, memory, save.user_id)
-        self.known.keep(block.conversation_id, new, save.data)
+        self._keep(block.conversation_id, save, memory)
         self._calls.release(block.conversation_id, block)
 
     async def abandon_block(self, block: Block, error: BaseException | None = None) -> None:
@@ -274,12 +296,9 @@ class Updates:
             if lock is not None and not isinstance(error, StoreClosedError):
                 failed = isinstance(error, StoreUnavailableError)
                 longest = Deadline(0.3 if failed else min(1.0, self._config.timeout))
-                unlock = partial(self._unlock, lock, longest)
-                if failed:
-                    self._background_tasks.start(unlock)
-                else:
-                    wait = error is None or isinstance(error, Exception)
-                    await self._background_tasks.run(unlock, wait=wait)
+                task = self.background_tasks.start(partial(self._unlock, lock, longest))
+                if error is None or (isinstance(error, Exception) and not failed):
+                    await task.wait(None)
         finally:
             self._calls.release(block.conversation_id, block)
 
@@ -291,10 +310,12 @@ class Updates:
 
     # Steps of both
 
-    async def _wait_for_others(
+    async def _acquire(
         self, conversation_id: str, call: Deadline | Block, deadline: Deadline
     ) -> None:
         """Wait for the calls of this process on the same conversation."""
+        if self._calls.try_acquire(conversation_id, call):
+            return
         free_by = call.free_by if isinstance(call, Block) else call_deadline(self._longest_wait)
         if not await self._calls.acquire(conversation_id, call, free_by.remaining()):
             holder = self._calls.holder(conversation_id)
@@ -309,23 +330,25 @@ class Updates:
         self._check()  # the store may have been closed while this waited
 
     async def _when_free(
-        self,
-        conversation_id: str,
-        outcome: Locked,
-        request: Work[Written | Stored | Locked],
-        free_by: Deadline,
-    ) -> Written | Stored:
-        """Repeat a request until no other call holds the lock."""
-        pauses = backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        answer: Written | Stored | Locked = outcome
-        while isinstance(answer, Locked):
-            seconds = free_by.remaining()
-            if not seconds:
-                raise self._not_free(conversation_id, answer.holder, answer.held_for)
-            await sleep(min(next(pauses), seconds))
-            self._check()
-            answer = await request()
-        return answer
+        self, conversation_id: str, request: Work[T | Locked], free_by: Deadline | None = None
+    ) -> T:
+        """Make a request, again and again while another call holds the lock.
+
+        Args:
+            free_by: until when; None is for how long calls wait, from now on.
+        """
+        outcome = await request()
+        if isinstance(outcome, Locked):
+            free_by = free_by or call_deadline(self._longest_wait)
+            pauses = backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+            while isinstance(outcome, Locked):
+                seconds = free_by.remaining()
+                if not seconds:
+                    raise self._not_free(conversation_id, outcome.holder, outcome.held_for)
+                await sleep(min(next(pauses), seconds))
+                self._check()
+                outcome = await request()
+        return outcome
 
     def _not_free(self, conversation_id: str, holder: str, held_for: float) -> LockTimeoutError:
         who, advice = holder, ""
@@ -342,31 +365,29 @@ class Updates:
 
         One that cannot be read counts as none, and the next save replaces it.
         """
-        if not parse:
+        data = stored.data
+        if not parse or not isinstance(data, bytes):
             return stored
         known = self.known.get(conversation_id)
         if known is not None and known.mark == stored.mark:
             return known
-        memory = self._parsed(conversation_id, stored) if stored.mark else None
-        return self.known.keep(conversation_id, stored._replace(data=memory), stored.data)
+        parsed = stored._replace(data=self._parsed(conversation_id, data, stored))
+        self.known.keep(conversation_id, parsed, len(data))
+        return parsed
 
-    def _parsed(self, conversation_id: str, stored: Stored) -> WorkingMemory | None:
-        data, reason = stored.data, "there is no state"
-        if isinstance(data, bytes):
-            try:
-                data = self._form.read(data, conversation_id, stored.user_id, self._memory_type)
-                set_unvalidated(data, version_token=stored.mark)
-            except ValidationError as error:
-                data = None
-                reason = "; ".join(f"{e['type']} at {e['loc']}" for e in error.errors()[:3])
-        if data is None:
+    def _parsed(self, conversation_id: str, data: bytes, stored: Stored) -> WorkingMemory | None:
+        try:
+            memory = self._form.read(data, conversation_id, stored.user_id, self._memory_type)
+        except ValidationError as error:
             logger.error(
                 "the working memory of conversation %r cannot be read (%s): the conversation"
                 " starts anew",
                 conversation_id,
-                reason,
+                "; ".join(f"{e['type']} at {e['loc']}" for e in error.errors()[:3]),
             )
-        return data
+            return None
+        set_unvalidated(memory, version_token=stored.mark)
+        return memory
 
 
 def _memory_of(stored: Stored) -> WorkingMemory | None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-import sqlite3
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from jazzmine._compat.concurrency import (
     SyncThreadEvent as ThreadEvent,
@@ -13,32 +11,25 @@ from jazzmine._compat.concurrency import (
 from jazzmine._compat.concurrency import (
     sync_run_blocking as run_blocking,
 )
-from jazzmine._compat.concurrency import (
-    sync_sleep as sleep,
-)
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.errors import DatabaseBusy, lock_timeout
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.migrations import Component
-from jazzmine.backends.sqlite.queries import TooLarge
 from jazzmine.backends.sqlite.writer import Call, Writer
 from jazzmine.config import SQLiteConfig
-from jazzmine.deadline import Deadline, backoff, call_deadline, remaining_of_call
+from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.errors import StoreUnavailableError
-from jazzmine.records.types import MAX_INT
 
 __all__ = ["AnyDatabase", "SQLiteClient", "file_client"]
-
-logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AnyDatabase: TypeAlias = Database | MemoryDatabase
 
-# A read of so many records, of so many bytes, takes no longer than passing it to a thread and back.
-_FEW_RECORDS, _FEW_BYTES = 50, 256 << 10
+# A read of so many records takes no longer than passing it to a thread and back.
+_FEW_RECORDS = 50
 
-# Pauses between two attempts to empty the files of what was deleted, in s.
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
+# How long, in s, a cancelled call waits for the commit of what was begun.
+_LONGEST_COMMIT = 1.0
 
 
 class SQLiteClient:
@@ -71,35 +62,35 @@ class SQLiteClient:
             run_blocking(self._writer.close, deadline.remaining())
             run_blocking(self.database.close)
 
-    def read(
-        self, query: Callable[[sqlite3.Connection, int], T], records: int | None = 1
-    ) -> T:
+    def read(self, query: Callable[..., T], *arguments: Any, records: int | None = 1) -> T:
         """Return the result of a query of one statement.
 
         Args:
-            query: called with a connection, and how many bytes of records it may read; it raises
-                `TooLarge` if there are more.
+            query: called with a connection and the arguments.
+            arguments: those of the query.
             records: how many records it reads at most; None is any number.
         """
         if records is not None and records <= _FEW_RECORDS:
             try:
-                return self.database.read_now(query, _FEW_BYTES)
-            except (DatabaseBusy, TooLarge):
+                return self.database.read_now(query, *arguments)
+            except DatabaseBusy:
                 pass
         deadline = call_deadline(self.database.timeout)
-        found: T = run_blocking(self.database.read, query, MAX_INT, deadline)
-        return found
+        result: T = run_blocking(self.database.read, deadline, query, *arguments)
+        return result
 
     def write(
-        self, change: Callable[[sqlite3.Connection], T], deadline: Deadline | None = None
+        self, change: Callable[..., T], *arguments: Any, deadline: Deadline | None = None
     ) -> T:
         """Commit a change, perhaps with others, and return its result.
 
         A call that is cancelled before its change was begun changes nothing; what was begun is
-        done.
+        done before the call ends, so that a read shows which it was.
 
         Args:
-            change: called in the writing thread with a connection; a transaction has begun.
+            change: called in the writing thread with a connection, in a transaction, and the
+                arguments.
+            arguments: those of the change.
             deadline: until when the call waits; None is the timeout of the database.
 
         Raises:
@@ -108,18 +99,23 @@ class SQLiteClient:
         """
         assert self._writer is not None, "it is open"
         done = ThreadEvent()
-        call = Call(change, done)
+        call = Call(change, arguments, done.set)
         try:
             self._writer.add(call)
             if deadline is None:
-                remaining = remaining_of_call(self.database.timeout)
+                remaining = call_deadline(self.database.timeout).remaining()
             else:
                 remaining = deadline.remaining()
-            if not done.wait(remaining):
-                raise self._late(call)
-        except BaseException:
+            in_time = done.wait(remaining)
+        except GeneratorExit:
             call.cancel()
             raise
+        except BaseException:
+            if not call.cancel():
+                done.wait(_LONGEST_COMMIT)
+            raise
+        if not in_time:
+            raise self._late(call)
         if call.error is not None:
             raise call.error
         result: T = call.result
@@ -135,19 +131,7 @@ class SQLiteClient:
 
     def purge(self) -> None:
         """Remove what was deleted from the database's files, or log that it could not be done."""
-        deadline = call_deadline(self.database.timeout)
-        pauses = backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
-        for step in self.database.purge_steps():
-            while not run_blocking(step):
-                if deadline.expired:
-                    logger.warning(
-                        "%s: deleted text may be left in the file or its -wal file, because other"
-                        " processes write or read; the statements VACUUM and PRAGMA"
-                        " wal_checkpoint(TRUNCATE) remove it",
-                        self.database.path,
-                    )
-                    return
-                sleep(next(pauses))
+        run_blocking(self.database.purge, call_deadline(self.database.timeout))
 
 
 def file_client(config: SQLiteConfig, *components: Component) -> SQLiteClient:

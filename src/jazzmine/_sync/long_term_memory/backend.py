@@ -51,12 +51,9 @@ class ItemBackend(Backend):
 
     @abstractmethod
     def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Set `expires_at` of items that still have the given revision.
+        """Set `expires_at` of items that still have the given revision; return how many.
 
-        There is at least one, each of another path. Revisions and times stay as they are.
-
-        Returns:
-            The number of items that were set.
+        Revisions and times stay as they are.
         """
 
     @abstractmethod
@@ -78,25 +75,16 @@ class ItemBackend(Backend):
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
-        """Return a page of items.
-
-        Args:
-            query: the items and their columns.
-            limit: the largest number of items; None is no limit.
-            after: the last item of the page before; it may be deleted meanwhile.
-        """
+        """Return a page of items, after one that may be deleted meanwhile."""
 
     @abstractmethod
     def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
-        """Return namespaces that have items, in order.
+        """Return up to `limit` namespaces that have items, of a user if one is given, in order.
 
-        Args:
-            prefix: the namespace, or one above it, as `namespace_path` returns it.
-            first: the first possible namespace.
-            limit: the largest number of namespaces.
-            user_id: only namespaces with items of this user; None is any user.
+        The `prefix` is one of them, or one above, as `namespace_path` returns it; `first` is the
+        first possible one.
         """
 
     @abstractmethod
@@ -105,23 +93,14 @@ class ItemBackend(Backend):
 
     @abstractmethod
     def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items, expired ones too, and return their number.
+        """Delete up to `limit` of a user's items, expired ones too, and return their number.
 
         If it is less than `limit`, no item is left.
-
-        Args:
-            user_id: the user.
-            limit: the largest number of items; at least 1.
         """
 
     @abstractmethod
     def prune(self, limit: int, user_id: str | None = None) -> int:
-        """Delete up to `limit` expired items, in the order of their expiry.
+        """Delete up to `limit` expired items, of a user if one is given, and return their number.
 
-        Args:
-            limit: the largest number of items.
-            user_id: only items of this user; None is any user.
-
-        Returns:
-            The number of deleted items.
+        Those that expired first are deleted first.
         """

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
-from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.items import ItemCodec, value_of
+from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import DecryptionError
 from jazzmine.records.item_rows import (
     Cursor,
@@ -71,45 +71,31 @@ def matching(
 def iter_item_keys(
     backend: ItemBackend, codec: ItemCodec, *, rekeys: bool
 ) -> Iterator[KeysFound]:
-    """Yield the keys of the items, for some items at a time, and then of their vectors.
+    """Yield the keys of some items at a time, and those of their vectors.
 
-    Args:
-        backend: the back end of the items.
-        codec: the codec of the store.
-        rekeys: whether values of other keys are encrypted with the first one, unless the item is
-            changed meanwhile. Otherwise values are decrypted only, to check them.
+    With `rekeys`, values of other keys are encrypted with the first one, unless the item is changed
+    meanwhile. Otherwise values are decrypted only, to check them.
     """
-    for found in _iter_keys(backend, codec, "items", codec.key_id, codec.rekeyed, rekeys):
-        yield found
-    for found in _iter_keys(
-        backend, codec, "vectors", codec.vector_key_id, codec.rekeyed_vector, rekeys
-    ):
-        yield found
-
-
-def _iter_keys(
-    backend: ItemBackend,
-    codec: ItemCodec,
-    reads: Literal["items", "vectors"],
-    key_id: Callable[[ItemRow], str | None],
-    rekeyed: Callable[[ItemRow], ItemVersion],
-    rekeys: bool,
-) -> Iterator[KeysFound]:
     keyring, cursor, size = codec.keyring, None, backend.deleted_at_once
     rows: Sequence[ItemRow] = [()] * size
     while len(rows) == size:
-        rows = backend.list_items(ItemQuery(reads=reads), size, cursor)
-        versions: list[ItemVersion] = []
-        refused: list[str] = []
-        for row in rows:
-            key = key_id(row)
-            try:
-                if key != keyring.first_id if rekeys else key in keyring.ids:
-                    versions.append(rekeyed(row))
-            except DecryptionError as error:
-                refused.append(str(error))
-        if versions and rekeys:
-            backend.rewrite(versions)
-        if rows:
-            cursor = cursor_of(rows[-1])
-            yield KeysFound(reads, Counter(map(key_id, rows)), refused)
+        rows = backend.list_items(ItemQuery(reads="all"), size, cursor)
+        cursor = cursor_of(rows[-1]) if rows else None
+        vectors = [row for row in rows if row[-1] is not None]
+        for kind, stored, key_id, rekeyed in (
+            ("items", rows, codec.key_id, codec.rekeyed),
+            ("vectors", vectors, codec.vector_key_id, codec.rekeyed_vector),
+        ):
+            versions: list[ItemVersion] = []
+            refused: list[str] = []
+            keys = list(map(key_id, stored))
+            for row, key in zip(stored, keys, strict=True):
+                try:
+                    if key != keyring.first_id if rekeys else key in keyring.ids:
+                        versions.append(rekeyed(row))
+                except DecryptionError as error:
+                    refused.append(str(error))
+            if versions and rekeys:
+                backend.rewrite(versions)
+            if stored:
+                yield KeysFound(kind, Counter(keys), refused)

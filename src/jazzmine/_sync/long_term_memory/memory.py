@@ -8,7 +8,7 @@ from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine.backends.sqlite.items import ITEM_TABLES
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.config import MemoryMessagesConfig
-from jazzmine.encryption.codecs import item_codec
+from jazzmine.encryption.items import item_codec
 from jazzmine.search.vectors import Embed
 
 __all__ = ["InMemoryLongTermMemoryStore"]

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from pymongo import ReplaceOne, UpdateOne
+
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
 from jazzmine._sync.clients.mongodb.types import Collection, Session
 from jazzmine._sync.long_term_memory.backend import ItemBackend
+from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine.backends.mongodb import items
-from jazzmine.backends.mongodb.documents import Document
+from jazzmine.backends.mongodb.documents import Document, escaped
+from jazzmine.backends.mongodb.queries import among, equal, owned_by
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import IntegrityError
 from jazzmine.records.item_rows import (
@@ -21,6 +25,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Reads,
     Renewal,
     Stored,
     is_expected,
@@ -28,7 +33,14 @@ from jazzmine.records.item_rows import (
 
 __all__ = ["MongoDBItemBackend"]
 
-_PATHS_A_COMMAND = 10_000
+
+# The fields that are not read.
+_LEFT_OUT: dict[Reads, list[str]] = {
+    "items": ["vector"],
+    "values": ["vector", "data"],
+    "vectors": ["value", "data"],
+    "all": [],
+}
 
 
 class MongoDBItemBackend(ItemBackend):
@@ -37,29 +49,18 @@ class MongoDBItemBackend(ItemBackend):
     system_name = "mongodb"
 
     def __init__(self, config: MongoDBConfig) -> None:
-        self._client = MongoDBClient(config, items.INDEXES, items.FIELDS)
+        self._client = MongoDBClient(config, items.INDEXES)
 
     def open(self) -> None:
-        """Check the indexes, and create missing ones."""
-        try:
-            self._client.open()
-        except BaseException:
-            self._client.close()
-            raise
+        self._client.open()
 
     def pending(self) -> list[str]:
-        """Return what opening the store would create."""
-        try:
-            return self._client.pending()
-        finally:
-            self._client.close()
+        return self._client.pending()
 
     def close(self) -> None:
-        """Close all connections."""
         self._client.close()
 
     def ping(self) -> None:
-        """Make one round trip to the server."""
         self._client.ping()
 
     @property
@@ -69,49 +70,53 @@ class MongoDBItemBackend(ItemBackend):
     # Writes
 
     def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
-        """Make one change, or several in a transaction, after their revisions were taken."""
         after = 0
         while True:
-            first, now = self._client.run(partial(self._take_revisions, len(changes), after))
+            first, now = self._take_revisions(len(changes), after)
             work = partial(self._change, changes, first, now)
-            if len(changes) == 1:
-                try:
+            try:
+                if len(changes) == 1:
                     outcomes = self._client.run(partial(work, None))
-                except IntegrityError:
-                    continue  # another call has inserted the item
-            else:
-                outcomes = self._client.transaction([c.path for c in changes], work)
+                else:
+                    outcomes = self._client.transaction([c.path for c in changes], work)
+            except IntegrityError:
+                continue  # another call has inserted the item
             if not isinstance(outcomes, int):
                 return outcomes
             after = outcomes
 
     def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Set `expires_at` of items in one command."""
-        updates = [items.renewed(renewal) for renewal in renewals]
+        updates = [
+            UpdateOne(
+                {"$and": [_version(path, revision), items.live()]},
+                {"$unset": {"expires_at": ""}} if at is None else {"$set": {"expires_at": at}},
+            )
+            for path, revision, at in renewals
+        ]
         result = self._client.run(lambda: self._items.bulk_write(updates, ordered=False))
         return int(result.matched_count)
 
     def restore(self, changes: Sequence[ItemChange]) -> None:
-        """Store items as they are, one after another in one command."""
-        stored = [change.stored() for change in changes]
-        documents = [
-            items.document_of(change, *own) for change, own in zip(changes, stored, strict=True)
+        documents = [items.document_of(change, *change.stored()) for change in changes]
+        replacements = [
+            ReplaceOne({"id": {"$eq": document["id"]}}, document, upsert=True)
+            for document in documents
         ]
-        last = items.higher_revisions(max(own.revision for own in stored))
+        last = {"$max": {"last": max(document["revision"] for document in documents)}}
         counters = self._client.collections[items.COUNTERS]
         self._client.run(lambda: counters.update_one({"_id": "last"}, last, upsert=True))
-        self._client.run(lambda: self._items.bulk_write(items.replaced(documents)))
+        self._client.run(lambda: self._items.bulk_write(replacements))
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
-        """Store other forms of items, one after another."""
         for version in versions:
-            own = {"id": {"$eq": version.path}, "revision": {"$eq": version.revision}}
-            update = items.rewritten(version)
-            self._client.run(partial(self._items.update_one, own, update))
+            own = _version(version.path, version.revision)
+            parts = {name: part for name, part in version.parts.items() if part is not None}
+            if "value" in parts:
+                parts["value"] = escaped(parts["value"])
+            self._client.run(partial(self._items.update_one, own, {"$set": parts}))
 
     def move_user(self, from_id: str, to_id: str) -> int:
-        """Make all items of a user another's."""
-        own, update = {"user_id": {"$eq": from_id}}, {"$set": {"user_id": to_id}}
+        own, update = equal(user_id=from_id), {"$set": {"user_id": to_id}}
         result = self._client.run(lambda: self._items.update_many(own, update))
         return int(result.matched_count)
 
@@ -121,15 +126,14 @@ class MongoDBItemBackend(ItemBackend):
         All are larger than `after`. They are not taken in a transaction: all transactions would
         wait for one another.
         """
-        counters, counter = self._client.collections[items.COUNTERS], None
-        # Once, except that the test server returns nothing if another client inserts just then.
-        while counter is None:
-            counter = counters.find_one_and_update(
-                {"_id": "last"},
-                items.next_revisions(count, after),
-                upsert=True,
-                return_document=True,
-            )
+        counters = self._client.collections[items.COUNTERS]
+        # The counter may be lower than `after` if items were copied without it.
+        last = {"$add": [{"$max": ["$last", after]}, count]}
+        own, update = {"_id": "last"}, [{"$set": {"last": last, "now": items.NOW}}]
+        take: Work[Any] = partial(
+            counters.find_one_and_update, own, update, upsert=True, return_document=True
+        )
+        counter = self._client.run(take)
         return counter["last"] - count + 1, counter["now"]
 
     def _change(
@@ -170,10 +174,8 @@ class MongoDBItemBackend(ItemBackend):
         now: int,
     ) -> Outcome | None:
         collection, is_stored = self._items, items.is_live(stored, now)
-        own: Document = {"id": {"$eq": change.path}}
-        if stored is not None:
-            # Without a transaction another call may have changed it since it was read.
-            own["revision"] = {"$eq": stored["revision"]}
+        # Without a transaction another call may have changed it since it was read.
+        own = {} if stored is None else _version(change.path, stored["revision"])
         if change.item is None:
             if stored is None:
                 return False
@@ -189,49 +191,37 @@ class MongoDBItemBackend(ItemBackend):
 
     def _find(self, paths: Sequence[str], session: Session | None) -> dict[str, Document]:
         """Return what decides about changes of items, by their paths."""
-        names = ("id", "revision", "created_at", "updated_at", "expires_at", "user_id")
-        fields = dict.fromkeys(names, 1)
-        documents: list[Document] = self._items.find(
-            {"id": {"$in": list(paths)}}, fields, session=session
-        ).to_list()
+        fields = dict.fromkeys(("id", "revision", "created_at", "expires_at"), 1)
+        found = self._items.find(among("id", paths), fields, session=session)
+        documents: list[Document] = found.to_list()
         return {document["id"]: document for document in documents}
 
     # Reads
 
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        """Return the rows at some paths."""
-        rows: list[ItemRow] = []
-        for begin in range(0, len(paths), _PATHS_A_COMMAND):
-            part = list(paths[begin : begin + _PATHS_A_COMMAND])
-            wanted = {"$and": [{"id": {"$in": part}}, items.live()]}
-            rows += self._rows(wanted, ItemQuery())
-        return rows
+        wanted = {"$and": [among("id", paths), items.live()]}
+        return self._rows(wanted, ItemQuery())
 
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
-        """Return a page of items."""
         return self._rows(items.page_query(query, after), query, limit)
 
     def _rows(
         self, condition: Document, query: ItemQuery, limit: int | None = None
     ) -> list[ItemRow]:
-        def find() -> list[Document]:
-            # To the server, a limit of 0 is none.
-            documents: list[Document] = self._items.find(
-                condition,
-                items.projection(query),
-                sort=items.sort_of(query),
-                limit=0 if limit is None else min(limit, 2**31 - 1),
-            ).to_list()
-            return documents
-
-        return [items.row_of(document, query.reads) for document in self._client.run(find)]
+        cursor = self._items.find(
+            condition,
+            dict.fromkeys(_LEFT_OUT[query.reads], 0),
+            sort=[("id", 1)] if query.order == "key" else [("updated_at", -1), ("revision", -1)],
+            limit=0 if limit is None else min(limit, 2**31 - 1),  # to the server, 0 is no limit
+        )
+        documents = self._client.run(cursor.to_list)
+        return [items.row_of(document, query.reads) for document in documents]
 
     def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
-        """Return namespaces that have items."""
         pipeline = items.namespaces_pipeline(prefix, first, limit, user_id)
 
         def find() -> list[Document]:
@@ -244,12 +234,12 @@ class MongoDBItemBackend(ItemBackend):
     # Erasure and retention
 
     def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items."""
-        return self._delete_some({"user_id": {"$eq": user_id}}, limit)
+        return self._delete_some(equal(user_id=user_id), limit)
 
     def prune(self, limit: int, user_id: str | None = None) -> int:
-        """Delete some of the expired items."""
-        return self._delete_some(items.expired(user_id), limit, [("expires_at", 1)])
+        expired = {"expires_at": {"$exists": True}, "$expr": {"$lte": ["$expires_at", items.NOW]}}
+        condition = {**expired, **owned_by(user_id)}
+        return self._delete_some(condition, limit, [("expires_at", 1)])
 
     def _delete_some(
         self, condition: Document, limit: int, sort: list[tuple[str, int]] | None = None
@@ -263,3 +253,8 @@ class MongoDBItemBackend(ItemBackend):
             return int(result.deleted_count)
 
         return self._client.run(delete)
+
+
+def _version(path: str, revision: int) -> Document:
+    """Return the query for an item that has a revision."""
+    return {"id": {"$eq": path}, "revision": {"$eq": revision}}

@@ -12,7 +12,7 @@ from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEM_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.encryption.codecs import item_codec
+from jazzmine.encryption.items import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -59,28 +59,22 @@ class PostgresItemBackend(ItemBackend):
         self._client = client
 
     def open(self) -> None:
-        """Bring the schema up to date, and connect."""
         self._client.open()
 
     def close(self) -> None:
-        """Close all connections."""
         self._client.close()
 
     def ping(self) -> None:
-        """Make one round trip to the server."""
         self._client.run(statements.PING)
 
     def pending(self) -> list[str]:
-        """Return the migrations that opening the store would apply."""
         return self._client.pending()
 
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        """Return the rows at some paths."""
         statement, parameters = items.get(paths)
         return items.item_rows(self._client.run(statement, parameters))
 
     def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
-        """Make the changes in one statement."""
         order = items.in_order(changes)
         parameters = items.change_parameters([changes[index] for index in order])
         # With a condition, an attempt that took effect would be the conflict of the next one.
@@ -89,22 +83,18 @@ class PostgresItemBackend(ItemBackend):
         return items.outcomes_of(rows[0][0], order)
 
     def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Set `expires_at` of items in one statement."""
         return len(self._client.run(items.RENEW, items.renewal_parameters(renewals)))
 
     def restore(self, changes: Sequence[ItemChange]) -> None:
-        """Store items as they are in one statement."""
         self._client.run(items.RESTORE, items.restored_parameters(changes))
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
-        """Store other forms of items, one after another."""
         for version in versions:
             self._client.run(*items.rewriting(version))
 
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
-        """Return a page of items."""
         statement, parameters = items.page(query, limit, after)
         # How rare the values are decides which index is the best.
         prepare = False if query.where else None
@@ -113,21 +103,17 @@ class PostgresItemBackend(ItemBackend):
     def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
-        """Return namespaces that have items."""
         statement, parameters = items.namespaces_page(prefix, first, limit, user_id)
         return [from_text(row[0]) for row in self._client.run(statement, parameters)]
 
     def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items."""
         parameters = {"user": to_text(user_id), "limit": limit}
         return len(self._client.run(items.ERASE, parameters))
 
     def move_user(self, from_id: str, to_id: str) -> int:
-        """Make all items of one user another's."""
         parameters = {"old": to_text(from_id), "new": to_text(to_id)}
         return len(self._client.run(items.MOVE_USER, parameters))
 
     def prune(self, limit: int, user_id: str | None = None) -> int:
-        """Delete some of the expired items."""
         parameters = {"limit": limit, "user": user_id and to_text(user_id)}
         return len(self._client.run(items.PRUNE, parameters))

@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jazzmine._sync.long_term_memory.searching import ItemSearch
-from jazzmine._sync.message_store.deletion import step
-from jazzmine._sync.operation import operation
+from jazzmine._sync.long_term_memory.items import StoredItems
+from jazzmine._sync.operation import operation, step
 from jazzmine.records.arguments import (
     ITEM_ORDERS,
     require_choice,
@@ -42,7 +41,7 @@ __all__ = ["LongTermMemoryStore"]
 _AT_ONCE = 1_000
 
 
-class LongTermMemoryStore(ItemSearch):
+class LongTermMemoryStore(StoredItems):
     """Items that an agent keeps beyond one conversation: facts, files, what a framework stores.
 
     On every back end:
@@ -109,10 +108,9 @@ class LongTermMemoryStore(ItemSearch):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._sync.factory import view_of_long_term_memory
+        from jazzmine._sync.long_term_memory.scoped import ScopedLongTermMemoryStore
 
-        view: LongTermMemoryStore = view_of_long_term_memory(self, require_id("user_id", user_id))
-        return view
+        return ScopedLongTermMemoryStore(self, require_id("user_id", user_id))
 
     # One item, or several
 

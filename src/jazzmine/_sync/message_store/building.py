@@ -26,14 +26,7 @@ def built(
     messages: Sequence[Snapshot[Message]],
     analyser: Analyser | None,
 ) -> T:
-    """Return what a function builds; in a thread if there are many messages, or large ones.
-
-    Args:
-        build: takes what is given, and the analyser.
-        given: holds the messages.
-        messages: the messages.
-        analyser: that of the search index; None without an index.
-    """
+    """Return what a function builds of what is given; in a thread for many or large messages."""
     few = _FEW_CHARACTERS if analyser is None else _FEW_INDEXED
     size = 0
     for message in messages:

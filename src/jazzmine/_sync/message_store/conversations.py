@@ -1,34 +1,49 @@
-"""The methods of a message store about conversations."""
+"""The methods of a message store about conversations, also as logs of messages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from jazzmine._sync.message_store.forking import fork_decrypted
 from jazzmine._sync.message_store.records import StoredRecords
 from jazzmine._sync.operation import operation
+from jazzmine.errors import ConflictError
 from jazzmine.records.arguments import require_id, require_metadata, require_text
-from jazzmine.records.base import snapshot
-from jazzmine.records.conversation_log import merged
-from jazzmine.records.hook_arguments import ConversationPage, Turn
+from jazzmine.records.base import snapshot, snapshot_all
+from jazzmine.records.conversation_log import (
+    Refusal,
+    fork_salt,
+    forked_id,
+    in_order,
+    merged,
+    messages_stored_before,
+    not_before,
+    require_one_conversation,
+)
+from jazzmine.records.hook_arguments import Append, ConversationPage, Fork, MessagePage, Turn
 from jazzmine.records.json_values import contains
-from jazzmine.records.messages import Conversation
+from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import row_id
+from jazzmine.records.traces import TurnTrace
 
 __all__ = ["ConversationMethods"]
 
 
 class ConversationMethods(StoredRecords):
-    """Stores, lists, changes and deletes conversations."""
+    """Stores, lists, changes, copies and deletes conversations, and appends to them."""
 
     @operation()
     def store_conversation(self, conversation: Conversation) -> None:
         """Store a conversation, in place of the one with the same id if there is one."""
-        self._put(Turn(snapshot(conversation, Conversation)))
+        self._put(Turn([snapshot(conversation, Conversation)]))
 
     @operation()
     def update_conversation(self, conversation: Conversation) -> None:
         """Do the same as `store_conversation`."""
-        self._put(Turn(snapshot(conversation, Conversation)))
+        self._put(Turn([snapshot(conversation, Conversation)]))
 
     @operation()
     def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
@@ -72,7 +87,7 @@ class ConversationMethods(StoredRecords):
             fields = {"title": text, "metadata": merged(stored.metadata, changes)}
             return stored.model_copy(update=fields)
 
-        return self._edit("conversations", self._conversations, Conversation, owner, edited)
+        return self._edit("conversations", self._conversations, owner, edited)
 
     @operation("conversations")
     def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
@@ -174,3 +189,158 @@ class ConversationMethods(StoredRecords):
         """Delete a conversation, its messages and their traces; return whether it was stored."""
         owner = require_id("conversation_id", conversation_id)
         return self.backend.delete_conversation(owner)
+
+    # A conversation as a log
+
+    @operation()
+    def append_messages(
+        self,
+        conversation_id: str,
+        messages: Iterable[Message],
+        *,
+        expected_last: str | AnyMessage | None = ANY,
+        trace: TurnTrace | None = None,
+        replace_after: str | Nothing | None = NOTHING,
+    ) -> list[Message]:
+        """Store new messages after all others of a conversation, all of them or none.
+
+        Appends to one conversation take effect one after another. A `timestamp` earlier than that
+        of the newest message is raised to it, and the conversation's `last_updated_at` is raised
+        to the last one. If all of the messages are stored already, with the same content
+        (`timestamp` and `is_flagged` aside), nothing is changed: the call may be repeated.
+
+        Args:
+            conversation_id: the conversation of all messages.
+            messages: in order; none is allowed, and nothing is done.
+            expected_last: the id of the newest message that the caller has read, flagged ones
+                included, or None for a conversation without messages; by default any.
+            trace: the trace of the turn, stored in the same step; its message is one of those
+                appended.
+            replace_after: the id of a message, or None for all: the messages after it are deleted
+                in the same step, before the messages are appended. So regenerating an answer and
+                editing a question are one call, made after the model has answered. Traces go
+                with their messages, and sums of usage do not count them any more.
+
+        Returns:
+            The messages as they are stored.
+
+        Raises:
+            ConflictError: another message than `expected_last` is the newest; it is `newest_id`.
+                So is a message that is delivered twice at once, and answered differently.
+            IntegrityError: the conversation is not stored, an id is stored already with another
+                content, or only some of the ids are stored.
+            NotFoundError: `replace_after` is no message of the conversation.
+            ValueError: a message is of another conversation, two messages have one id, or the
+                trace is of none of them.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        if expected_last is not None and expected_last is not ANY:
+            expected_last = require_id("expected_last", expected_last)
+        if replace_after is not None and replace_after is not NOTHING:
+            replace_after = require_id("replace_after", replace_after)
+        snapshots = snapshot_all(messages, Message)
+        of_trace = None if trace is None else snapshot(trace, TurnTrace)
+        require_one_conversation(owner, snapshots, of_trace)
+        if not snapshots:
+            return []
+        ordered = in_order(snapshots)
+        return self._append(Append(owner, ordered, expected_last, of_trace, replace_after))
+
+    def _append(self, given: Append) -> list[Message]:
+        owner, ordered, expected_last, trace, replace_after = given
+        if self.codec is not None:
+            encrypted = list(map(self.codec.encrypted, ordered))
+            of_turn = None if trace is None else self.codec.encrypted(trace)
+            given = Append(owner, encrypted, expected_last, of_turn, replace_after)
+        found = self.backend.append(given)
+        if isinstance(found, Refusal):
+            records = map(self._messages.record, found.stored)
+            stored = {record.id: record for record in records}
+            return messages_stored_before(
+                ordered, stored, found, owner, expected_last, replace_after
+            )
+        return [not_before(found, message).record for message in ordered]
+
+    @operation("messages")
+    def pop_message(self, conversation_id: str) -> Message | None:
+        """Delete the newest message of a conversation, and its trace; no two calls return one.
+
+        Sums of usage do not count the trace any more.
+
+        Returns:
+            The message, or None if there is none.
+        """
+        owner = require_id("conversation_id", conversation_id)
+
+        read = partial(self._messages.record, conversation_id=owner)
+        row = self.backend.pop(owner, read)
+        return None if row is None else read(row)
+
+    @operation("messages")
+    def rewind_conversation(self, conversation_id: str, *, after: str | None) -> int:
+        """Delete all messages after one of them, and their traces, in one step.
+
+        Sums of usage do not count these traces any more.
+
+        Args:
+            conversation_id: a conversation; `last_updated_at` is not changed.
+            after: the id of the last message that stays; None deletes all.
+
+        Returns:
+            How many messages were deleted.
+
+        Raises:
+            NotFoundError: `after` is no message of this conversation.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        last = None if after is None else require_id("after", after)
+        return self.backend.rewind(owner, last)
+
+    @operation("messages")
+    def fork_conversation(
+        self, conversation_id: str, new_conversation: Conversation, *, until: str | None = None
+    ) -> dict[str, str]:
+        """Copy a conversation's messages and their traces to a new conversation, in one step.
+
+        Timestamps, flags and order stay the same; the copies have new ids, and the same ones when
+        the call is repeated. Sums of usage leave the copied traces out.
+
+        Args:
+            conversation_id: the conversation to copy.
+            new_conversation: the conversation to store.
+            until: the id of the last message that is copied; None copies all.
+
+        Returns:
+            The ids of the new messages by those of the copied ones, oldest first.
+
+        Raises:
+            NotFoundError: the conversation is not stored, or `until` is no message of it.
+            ConflictError: another conversation with the new one's id is stored.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        last = None if until is None else require_id("until", until)
+        copy = snapshot(new_conversation, Conversation)
+        fork = Fork(owner, last, copy, fork_salt(copy.record.id))
+        try:
+            if self.codec is None:
+                return self.backend.fork(fork)
+            return fork_decrypted(self, self.codec, fork)
+        except ConflictError:
+            ids = self._ids_of_copy(fork)
+            if ids is None:
+                raise
+            return ids
+
+    def _ids_of_copy(self, fork: Fork) -> dict[str, str] | None:
+        """Return what `fork` returned when it was done before; None if it was not."""
+        page = MessagePage("conversation_id", fork.conversation_id, None, None)
+        sources = list(map(row_id, self.backend.list_messages(page)))
+        if fork.until in sources:
+            del sources[sources.index(fork.until) + 1 :]
+        ids = {source: forked_id(fork.salt, source) for source in sources}
+        copies = set(map(row_id, self.backend.get_messages(list(ids.values()))))
+        if copies:
+            return {source: copy for source, copy in ids.items() if copy in copies}
+        stored = self.backend.get_conversation(fork.copy.record.id)
+        is_copy = stored is not None and self._conversations.record(stored) == fork.copy.record
+        return {} if is_copy and not ids else None

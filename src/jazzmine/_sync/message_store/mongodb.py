@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.config import MongoDBConfig
-from jazzmine.encryption.codecs import record_codec
+from jazzmine.encryption.records import record_codec
 from jazzmine.extras import extra
 
 __all__ = ["MongoDBMessageStore"]

@@ -7,7 +7,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar
 
-from jazzmine._sync.clients.mongodb.types import Collection, Session
+from jazzmine._sync.clients.mongodb.types import Session
 from jazzmine._sync.message_store import mongodb_steps as steps
 from jazzmine._sync.message_store.building import built
 from jazzmine._sync.message_store.mongodb_reads import COLLECTIONS_OF, MongoDBReads
@@ -29,19 +29,16 @@ from jazzmine.backends.mongodb.queries import (
     OLDEST_CONVERSATIONS,
     TOUCH,
     equal,
-    flag,
     older_than,
     owned_by,
-    since,
 )
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import IntegrityError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import Append, Fork, Turn
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 
 __all__ = ["MongoDBBackend"]
 
@@ -59,52 +56,46 @@ class MongoDBBackend(MongoDBReads):
         self._known: set[str] = set()
 
     def store(self, turn: Turn) -> None:
-        conversation, messages, trace = turn
         given = steps.TurnDocuments(
-            None if conversation is None else document_of(conversation),
-            built(message_documents, messages, messages, self._analyser),
-            None if trace is None else document_of(trace),
+            list(map(document_of, turn.conversations)),
+            built(message_documents, turn.messages, turn.messages, self._analyser),
+            list(map(document_of, turn.traces)),
         )
-        if not self._store_one(given):
+        if sum(map(len, given)) > 1:
             self._store_turn(given)
+        elif given.messages:
+            self._store_message(given)
+        elif given.traces:
+            self._store_trace(given)
+        else:
+            [conversation] = given.conversations
+            self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
 
     def _store_turn(self, turn: steps.TurnDocuments) -> None:
-        conversation, messages, trace = turn
-        ids = owners = {message["conversation_id"] for message in messages}
-        if conversation is not None:
-            ids = ids | {conversation["id"]}
-        if trace is not None:
-            ids = ids | {trace["conversation_id"]}
-        self._transaction(ids, steps.put_turn, turn, partial(self._remember, owners))
+        owners = {message["conversation_id"] for message in turn.messages}
+        ids = owners.union(map(id_of, turn.conversations))
+        ids.update(trace["conversation_id"] for trace in turn.traces)
 
-    def _remember(self, conversation_ids: set[str]) -> None:
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        self._known |= conversation_ids
+        def attempt(known: bool, session: Session | None) -> None:
+            steps.put_turn(self.client.collections, turn, known, session)
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known |= owners
 
-    def _store_one(self, turn: steps.TurnDocuments) -> bool:
-        """Store a single record without a transaction; return False if there has to be one."""
-        conversation, messages, trace = turn
-        if (conversation is not None) + len(messages) + (trace is not None) > 1:
-            return False
-        if conversation is not None:
-            self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
-        if messages:
-            return self._store_message(messages[0], turn)
-        if trace is not None:
-            require = partial(steps.require_message, self.client.collections, None, trace)
-            self.client.run(require)
-            try:
-                query = equal(id=trace["id"], message_id=trace["message_id"])
-                self._put(TRACES, query, trace)
-            except IntegrityError:
-                return False  # perhaps the message has another trace, which is replaced
-        return True
+        try:
+            self._transaction(ids, attempt)
+        except BaseException:
+            self._known -= owners
+            raise
 
-    def _store_message(self, message: Document, turn: steps.TurnDocuments) -> bool:
-        owner, own = message["conversation_id"], steps.own_message(message)
+    def _store_message(self, turn: steps.TurnDocuments) -> None:
+        """Store one message, without a transaction if its conversation is known."""
+        [message] = turn.messages
+        owner = message["conversation_id"]
         if owner not in self._known:
-            return False
+            self._store_turn(turn)
+            return
+        own = equal(id=message["id"], conversation_id=owner)
         self._put(MESSAGES, own, message)
         if owner not in self._known:
             # This store has deleted the conversation at the same time, perhaps before the message.
@@ -114,7 +105,15 @@ class MongoDBBackend(MongoDBReads):
                 messages = self.client.collections[MESSAGES]
                 self.client.run(partial(messages.delete_one, own))
                 raise
-        return True
+
+    def _store_trace(self, turn: steps.TurnDocuments) -> None:
+        """Store one trace, without a transaction if its message has no other one."""
+        [trace] = turn.traces
+        self.client.run(partial(steps.require_messages, self.client.collections, turn.traces))
+        try:
+            self._put(TRACES, equal(id=trace["id"], message_id=trace["message_id"]), trace)
+        except IntegrityError:
+            self._store_turn(turn)
 
     def _put(self, name: str, query: Document, document: Document) -> None:
         put = partial(self.client.collections[name].replace_one, query, document, upsert=True)
@@ -124,37 +123,19 @@ class MongoDBBackend(MongoDBReads):
             # Perhaps another call inserted it at the same time, and now it is replaced.
             self.client.run(put)
 
-    def _transaction(
-        self, ids: set[str], step: Work[T], given: Any, done: Callable[[], object] = lambda: None
-    ) -> T:
-        """Take a step that assumes that ids are new; if one is stored, the step that looks."""
-
-        def attempt(known: bool, session: Session | None) -> T:
-            return step(self.client.collections, session, given, known)
-
+    def _transaction(self, ids: set[str], attempt: Work[T]) -> T:
+        """Call `attempt` with False; with True, which is slower, if an id is stored already."""
         try:
-            return self.client.transaction(ids, partial(attempt, False), done)
+            return self.client.transaction(ids, partial(attempt, False))
         except IntegrityError as error:
             if not is_duplicate(error.__cause__):
                 raise
-        return self.client.transaction(ids, partial(attempt, True), done)
-
-    def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        for conversation in conversations:
-            self.store(Turn(conversation))
-        if messages:
-            self.store(Turn(messages=messages))
-        for trace in traces:
-            self.store(Turn(trace=trace))
+        return self.client.transaction(ids, partial(attempt, True))
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
         messages, own = self.client.collections[MESSAGES], equal(id=message_id)
-        result = self.client.run(lambda: messages.update_one(own, flag(flagged)))
+        update = {"$set" if flagged else "$unset": {"is_flagged": True}}
+        result = self.client.run(lambda: messages.update_one(own, update))
         return bool(result.matched_count)
 
     def delete_message(self, message_id: str) -> bool:
@@ -174,16 +155,9 @@ class MongoDBBackend(MongoDBReads):
     def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         document, conversations = document_of(conversation), self.client.collections[CONVERSATIONS]
         own, insertion = equal(id=document["id"]), {"$setOnInsert": document}
-
-        def create() -> Document:
-            stored = None
-            # Once, except that the test server returns nothing if another client inserts just then.
-            while stored is None:
-                stored = conversations.find_one_and_update(
-                    own, insertion, upsert=True, return_document=True
-                )
-            return stored
-
+        create: Work[Any] = partial(
+            conversations.find_one_and_update, own, insertion, upsert=True, return_document=True
+        )
         return to_row(self.client.run(create))
 
     def rewrite(
@@ -213,29 +187,28 @@ class MongoDBBackend(MongoDBReads):
         return [one for one in ids if self.client.run(partial(rewrite, equal(id=one)))]
 
     def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        stored = self.client.collections
+        own, update = equal(user_id=from_user_id), {"$set": {"user_id": to_user_id}}
 
         def attempt(session: Session | None) -> int:
-            return steps.move_user(stored, session, from_user_id, to_user_id)
+            moved = 0
+            for name in INDEXES:
+                collection = self.client.collections[name]
+                moved += (collection.update_many(own, update, session=session)).matched_count
+            return moved
 
         return self.client.transaction([], attempt)
 
     # A conversation as a log
 
     def append(self, given: Append) -> int | Refusal:
-        analyser, conversation_id = self._analyser, given.conversation_id
-        documents = built(message_documents, given.messages, given.messages, analyser)
-        of_turn = None if given.trace is None else document_of(given.trace)
-        expected, replaced = given.expected_last, given.replace_after
-        appended = steps.AppendDocuments(conversation_id, documents, expected, of_turn, replaced)
+        documents = built(message_documents, given.messages, given.messages, self._analyser)
+        attempt = partial(steps.append, self.client.collections, given, documents)
         try:
-            return self._transaction({conversation_id}, steps.append, appended)
+            return self._transaction({given.conversation_id}, attempt)
         except steps.RefusedError as refused:
             return refused.refusal
 
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         stored, owned = self.client.collections, equal(conversation_id=conversation_id)
 
         def attempt(session: Session | None) -> Row | None:
@@ -246,7 +219,7 @@ class MongoDBBackend(MongoDBReads):
                 return None
             row = to_row(newest.copy())
             check(row)
-            steps.remove(stored, session, [newest])
+            steps.remove(stored, [newest], session)
             return row
 
         return self.client.transaction([conversation_id], attempt)
@@ -256,10 +229,12 @@ class MongoDBBackend(MongoDBReads):
 
         def attempt(session: Session | None) -> int:
             self._touch(conversation_id, session)
-            owned = listing.of(conversation_id)
-            last = self._cursor(listing, owned, after, session)
-            later = steps.tail(stored, session, conversation_id, last)
-            return (steps.remove(stored, session, later)).messages
+            last = None
+            if after is not None:
+                owned = listing.of(conversation_id)
+                last = self._cursor(listing, owned, after, session)
+            later = steps.tail(stored, conversation_id, last, session)
+            return (steps.remove(stored, later, session)).messages
 
         return self.client.transaction([conversation_id], attempt)
 
@@ -270,38 +245,34 @@ class MongoDBBackend(MongoDBReads):
 
     def fork(self, fork: Fork) -> dict[str, str]:
         document = document_of(fork.copy)
-
-        def attempt(session: Session | None) -> dict[str, str]:
-            return steps.copy(self.client.collections, session, fork, document)
-
+        attempt = partial(steps.copy, self.client.collections, fork, document)
         return self.client.transaction([fork.conversation_id, document["id"]], attempt)
 
     # Erasure and retention
 
     def newest_sequence(self) -> dict[str, Any]:
-        """Return the highest `_id` of each collection that has documents."""
+        """Return the highest `_id` of each collection; None if it is empty."""
 
         def newest(name: str) -> Document | None:
             place = {"_id": 1}
             return self.client.collections[name].find_one({}, place, sort=[("_id", -1)])
 
         found = {name: self.client.run(partial(newest, name)) for name in INDEXES}
-        return {name: document["_id"] for name, document in found.items() if document}
+        return {name: document and document["_id"] for name, document in found.items()}
 
     def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         own, stored = equal(user_id=user_id), self.client.collections
 
         def until(name: str) -> Document:
-            bound = {"$lte": newest[name]} if name in newest else {"$in": []}
-            return {**own, "_id": bound}
+            return {**own, "_id": {"$lte": newest[name]}}
 
         def erase_messages(session: Session | None) -> DeletedCounts:
-            documents = self._some(stored[MESSAGES], until(MESSAGES), limit, session)
-            return steps.remove(stored, session, documents, own)
+            found = stored[MESSAGES].find(until(MESSAGES), {"id": 1}, limit=limit, session=session)
+            return steps.remove(stored, found.to_list(), session)
 
         def erase_traces(session: Session | None) -> DeletedCounts:
-            documents = self._some(stored[TRACES], until(TRACES), limit, session)
-            chosen = {**own, "_id": {"$in": [document["_id"] for document in documents]}}
+            found = stored[TRACES].find(until(TRACES), {"_id": 1}, limit=limit, session=session)
+            chosen = {"_id": {"$in": [document["_id"] for document in found.to_list()]}}
             result = stored[TRACES].delete_many(chosen, session=session)
             return DeletedCounts(0, 0, result.deleted_count)
 
@@ -316,31 +287,16 @@ class MongoDBBackend(MongoDBReads):
                 return erased
         return DeletedCounts()
 
-    def _some(
-        self, collection: Collection, query: Document, limit: int, session: Session | None
-    ) -> list[Document]:
-        return collection.find(query, {"id": 1}, limit=limit, session=session).to_list()
-
     def _erase_conversation(
         self, conversation_id: str, own: Document, limit: int = 0, before: int | None = None
     ) -> DeletedCounts:
-        """Delete the oldest messages of a conversation, and the conversation with the last.
-
-        Args:
-            conversation_id: which conversation.
-            own: the query for it, with what must hold for it.
-            limit: how many messages at most; 0 is no limit.
-            before: nothing is deleted if it has a message of this time or later, in ms.
-        """
-        stored = self.client.collections
+        erase = partial(
+            steps.erase_conversation, self.client.collections, conversation_id, own, limit, before
+        )
 
         def attempt(session: Session | None) -> DeletedCounts:
             self._known.discard(conversation_id)
-            if before is not None:
-                used = since(conversation_id, before)
-                if stored[MESSAGES].find_one(used, {"_id": 1}, session=session) is not None:
-                    return DeletedCounts()
-            return steps.erase_conversation(stored, session, conversation_id, own, limit)
+            return erase(session)
 
         return self.client.transaction([conversation_id], attempt)
 

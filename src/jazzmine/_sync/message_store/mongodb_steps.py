@@ -1,12 +1,13 @@
 """The commands of the calls that change several documents in MongoDB.
 
-Each function is one attempt in a transaction, which has no effect if the function raises. On a
-standalone server there is no session: an attempt that ends half-way leaves a part.
+Each function takes the collections of a store first and a session last, and is one attempt in a
+transaction, which has no effect if the function raises. On a standalone server the session is None,
+and an attempt that ends half-way leaves a part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import time_ns
 from typing import NamedTuple, TypeAlias
 
@@ -18,10 +19,9 @@ from jazzmine._sync.clients.mongodb.types import Collection, Session
 from jazzmine.backends.mongodb.documents import (
     TOUCHED,
     Document,
-    copied_message,
-    copied_trace,
+    copied,
+    document_of,
     id_of,
-    time_of,
     to_rows,
 )
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
@@ -33,33 +33,26 @@ from jazzmine.backends.mongodb.queries import (
     Listing,
     among,
     equal,
-    other_traces,
+    since,
 )
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
-from jazzmine.records.hook_arguments import Fork
-from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
+from jazzmine.records.hook_arguments import Append, Fork
+from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.types import MIN_INT
 
 __all__ = [
-    "AppendDocuments",
     "Collections",
     "RefusedError",
     "TurnDocuments",
     "append",
     "copy",
     "erase_conversation",
-    "move_user",
-    "own_message",
     "put_turn",
     "remove",
-    "require_message",
+    "require_messages",
     "tail",
 ]
-
-_AT_ONCE = 10_000
-_COPIED_AT_ONCE = 200
-
 
 Collections: TypeAlias = Mapping[str, Collection]
 """The collections of a store, by their names."""
@@ -68,19 +61,9 @@ Collections: TypeAlias = Mapping[str, Collection]
 class TurnDocuments(NamedTuple):
     """The documents of a turn."""
 
-    conversation: Document | None
+    conversations: Sequence[Document]
     messages: Sequence[Document]
-    trace: Document | None
-
-
-class AppendDocuments(NamedTuple):
-    """What an append stores, as the hook gets it."""
-
-    conversation_id: str
-    messages: Sequence[Document]
-    expected_last: str | AnyMessage | None
-    trace: Document | None
-    replace_after: str | Nothing | None
+    traces: Sequence[Document]
 
 
 class RefusedError(Exception):
@@ -94,48 +77,51 @@ class RefusedError(Exception):
 # Storing
 
 
-def own_message(message: Document) -> Document:
-    """Build the query for a message in its conversation.
-
-    If its id is stored in another conversation, the query matches nothing, and an upsert fails.
-    """
-    return equal(id=message["id"], conversation_id=message["conversation_id"])
-
-
 def put_turn(
-    stored: Collections, session: Session | None, turn: TurnDocuments, known: bool
+    stored: Collections, turn: TurnDocuments, known: bool, session: Session | None
 ) -> None:
     """Store the records of a turn.
 
     Args:
-        stored: where.
-        session: with a transaction; None on a standalone server.
+        stored: see the module.
         turn: the records.
-        known: whether the trace's message may have another trace; otherwise that is an error.
+        known: whether a trace's message may have another trace; otherwise that is an error.
+        session: see the module.
     """
-    conversation, messages, trace = turn
-    own = "" if conversation is None else conversation["id"]
-    owners = {message["conversation_id"] for message in messages} - {own}
-    _require_conversations(stored, session, owners)
-    if trace is not None:
-        require_message(stored, session, trace, messages)
-    if conversation is not None:
-        # With the number it is another document than before, even if the record is the same.
-        touched = {**conversation, TOUCHED: time_ns()}
-        stored[CONVERSATIONS].replace_one(equal(id=own), touched, True, session=session)
-    if messages:
-        replacements = [ReplaceOne(own_message(one), one, upsert=True) for one in messages]
-        # Ordered, because `_id` orders messages with equal timestamps.
-        stored[MESSAGES].bulk_write(replacements, session=session)
-    if trace is not None:
-        if known:
-            stored[TRACES].delete_many(other_traces(trace), session=session)
-        query = equal(id=trace["id"], message_id=trace["message_id"])
-        stored[TRACES].replace_one(query, trace, True, session=session)
+    conversations, messages, traces = turn
+    owners = {message["conversation_id"] for message in messages}
+    _require_conversations(stored, owners.difference(map(id_of, conversations)), session)
+    require_messages(stored, traces, messages, session)
+    now = time_ns()  # with the number it is another document than before, even if equal otherwise
+    replaced = [(equal(id=one["id"]), {**one, TOUCHED: now}) for one in conversations]
+    _replace(stored[CONVERSATIONS], replaced, session)
+    # A query with the conversation does not find an id in another conversation: the upsert fails.
+    replaced = [
+        (equal(id=one["id"], conversation_id=one["conversation_id"]), one) for one in messages
+    ]
+    _replace(stored[MESSAGES], replaced, session)
+    if known and traces:
+        others = among("message_id", [trace["message_id"] for trace in traces])
+        others["id"] = {"$nin": [trace["id"] for trace in traces]}
+        stored[TRACES].delete_many(others, session=session)
+    replaced = [(equal(id=one["id"], message_id=one["message_id"]), one) for one in traces]
+    _replace(stored[TRACES], replaced, session)
+
+
+def _replace(
+    collection: Collection,
+    documents: Sequence[tuple[Document, Document]],
+    session: Session | None,
+) -> None:
+    """Store documents in place of those that match a query; the server sets new `_id`s."""
+    if documents:
+        writes = [ReplaceOne(query, document, upsert=True) for query, document in documents]
+        # Ordered, because `_id` orders documents with equal times.
+        collection.bulk_write(writes, session=session)
 
 
 def _require_conversations(
-    stored: Collections, session: Session | None, owners: set[str]
+    stored: Collections, owners: set[str], session: Session | None
 ) -> None:
     """Raise IntegrityError if a conversation of some messages is not stored."""
     if not owners:
@@ -153,39 +139,35 @@ def _require_conversations(
         )
 
 
-def require_message(
+def require_messages(
     stored: Collections,
-    session: Session | None,
-    trace: Document,
+    traces: Sequence[Document],
     messages: Sequence[Document] = (),
+    session: Session | None = None,
 ) -> None:
-    """Raise IntegrityError unless a trace's message is stored, in the trace's conversation.
-
-    Args:
-        stored: where.
-        session: with a transaction; None without.
-        trace: the trace.
-        messages: those that are stored with it.
-    """
-    message_id, owner = trace["message_id"], trace["conversation_id"]
-    message = next((one for one in messages if one["id"] == message_id), None)
-    if message is None:
-        query, fields = equal(id=message_id), {"conversation_id": 1}
-        message = stored[MESSAGES].find_one(query, fields, session=session)
-    if message is None:
-        raise IntegrityError(
-            f"trace {trace['id']!r}: its message {message_id!r} is not stored;"
-            " store the message first"
-        )
-    if message.get("conversation_id") != owner:
-        raise IntegrityError(
-            f"trace {trace['id']!r} names conversation {owner!r},"
-            f" but its message {message_id!r} is of another one"
-        )
+    """Raise IntegrityError unless each trace's message is stored, or given, in its conversation."""
+    owners = {message["id"]: message["conversation_id"] for message in messages}
+    others = {trace["message_id"] for trace in traces}.difference(owners)
+    if others:
+        fields = {"id": 1, "conversation_id": 1}
+        found = stored[MESSAGES].find(among("id", list(others)), fields, session=session)
+        owners |= {id_of(one): one.get("conversation_id") for one in found.to_list()}
+    for trace in traces:
+        message_id, owner = trace["message_id"], trace["conversation_id"]
+        if message_id not in owners:
+            raise IntegrityError(
+                f"trace {trace['id']!r}: its message {message_id!r} is not stored;"
+                " store the message first"
+            )
+        if owners[message_id] != owner:
+            raise IntegrityError(
+                f"trace {trace['id']!r} names conversation {owner!r},"
+                f" but its message {message_id!r} is of another one"
+            )
 
 
 def _insert(
-    collection: Collection, session: Session | None, documents: Sequence[Document]
+    collection: Collection, documents: Sequence[Document], session: Session | None
 ) -> None:
     """Insert documents; the server sets their `_id`s, in their order."""
     if documents:
@@ -198,15 +180,20 @@ def _insert(
 
 
 def append(
-    stored: Collections, session: Session | None, given: AppendDocuments, known: bool
+    stored: Collections,
+    given: Append,
+    documents: Sequence[Document],
+    known: bool,
+    session: Session | None,
 ) -> int:
     """Store messages after all others, and return the least `timestamp` that they may have.
 
     Args:
-        stored: where.
-        session: with a transaction; None on a standalone server.
-        given: what to store.
+        stored: see the module.
+        given: the conditions, and the trace.
+        documents: the messages.
         known: whether some of the ids may be stored already; otherwise that is an error.
+        session: see the module.
 
     Raises:
         RefusedError: nothing was written.
@@ -223,11 +210,11 @@ def append(
             last = stored[MESSAGES].find_one(query, cursor, session=session)
             is_replaced = last is not None
     is_expected = given.expected_last is ANY or given.expected_last == newest_id
-    floor = MIN_INT if last is None else time_of(last)
-    latest = max(floor, given.messages[-1]["timestamp"])
+    floor = MIN_INT if last is None else int(last["timestamp"])
+    latest = max(floor, documents[-1]["timestamp"])
     before: list[Document] = []
     if known or not (is_replaced and is_expected):
-        ids = among("id", [message["id"] for message in given.messages])
+        ids = among("id", [message["id"] for message in documents])
         before = stored[MESSAGES].find(ids, session=session).to_list()
     if before or not (is_replaced and is_expected):
         is_known = stored[CONVERSATIONS].find_one(own, {"_id": 1}, session=session)
@@ -239,123 +226,104 @@ def append(
     if not conversation.matched_count:
         raise RefusedError(Refusal(False, newest_id, [], is_replaced))
     if given.replace_after is not NOTHING:
-        later = tail(stored, session, given.conversation_id, last)
-    messages = [{**one, "timestamp": max(floor, one["timestamp"])} for one in given.messages]
-    _insert(stored[MESSAGES], session, messages)
-    remove(stored, session, later)
+        later = tail(stored, given.conversation_id, last, session)
+    messages = [{**one, "timestamp": max(floor, one["timestamp"])} for one in documents]
+    _insert(stored[MESSAGES], messages, session)
+    remove(stored, later, session)
     if given.trace is not None:  # last, since its id may be that of a trace that is replaced
-        _insert(stored[TRACES], session, [given.trace])
+        _insert(stored[TRACES], [document_of(given.trace)], session)
     return floor
 
 
 def tail(
-    stored: Collections, session: Session | None, conversation_id: str, last: Document | None
+    stored: Collections, conversation_id: str, last: Document | None, session: Session | None
 ) -> list[Document]:
-    """Return the ids of the messages after one of a conversation, or of all, newest first."""
+    """Return the ids of the messages after one of a conversation, or of all."""
     query = MESSAGES_OF_CONVERSATION.of(conversation_id, last)
-    fields, sort = {"id": 1}, NEWEST_MESSAGES.sort
-    later = stored[MESSAGES].find(query, fields, sort=sort, batch_size=_AT_ONCE, session=session)
-    return later.to_list()
+    return stored[MESSAGES].find(query, {"id": 1}, session=session).to_list()
 
 
 def remove(
-    stored: Collections,
-    session: Session | None,
-    messages: Sequence[Document],
-    condition: Document | None = None,
+    stored: Collections, messages: Sequence[Document], session: Session | None
 ) -> DeletedCounts:
-    """Delete messages with their traces, and return how many.
-
-    Args:
-        stored: where.
-        session: with a transaction; None on a standalone server.
-        messages: each with its id and its `_id`.
-        condition: what must hold for a message.
-    """
-    erased = DeletedCounts()
-    for begin in range(0, len(messages), _AT_ONCE):
-        part = messages[begin : begin + _AT_ONCE]
-        of_messages = among("message_id", list(map(id_of, part)))
-        traces = stored[TRACES].delete_many(of_messages, session=session)
-        chosen = {"_id": {"$in": [document["_id"] for document in part]}, **(condition or {})}
-        result = stored[MESSAGES].delete_many(chosen, session=session)
-        erased = erased.plus(DeletedCounts(0, result.deleted_count, traces.deleted_count))
-    return erased
+    """Delete messages, each given by its id and its `_id`, with their traces; return how many."""
+    if not messages:
+        return DeletedCounts()
+    of_messages = among("message_id", list(map(id_of, messages)))
+    traces = stored[TRACES].delete_many(of_messages, session=session)
+    chosen = {"_id": {"$in": [document["_id"] for document in messages]}}
+    result = stored[MESSAGES].delete_many(chosen, session=session)
+    return DeletedCounts(0, result.deleted_count, traces.deleted_count)
 
 
 def copy(
-    stored: Collections, session: Session | None, fork: Fork, conversation: Document
+    stored: Collections, fork: Fork, conversation: Document, session: Session | None
 ) -> dict[str, str]:
     """Store a conversation with copies of messages and traces; return the new ids by the old."""
     source, until, _, salt = fork
-    new_id, ids = conversation["id"], dict[str, str]()
-    owned, place = equal(conversation_id=source), {"_id": 1}
-    conversations = stored[CONVERSATIONS]
-    if conversations.find_one(equal(id=source), place, session=session) is None:
+    new_id, ids, copies = conversation["id"], dict[str, str](), list[Document]()
+    conversations, fields = stored[CONVERSATIONS], {"_id": 1}
+    if conversations.find_one(equal(id=source), fields, session=session) is None:
         raise NotFoundError(f"conversation {source!r} is not stored")
-    if until is not None:
-        query = {**owned, **equal(id=until)}
-        if stored[MESSAGES].find_one(query, place, session=session) is None:
-            raise NotFoundError(f"message {until!r} is no message of this conversation")
-    if conversations.find_one(equal(id=new_id), place, session=session) is not None:
+    for message in _all(stored, MESSAGES_OF_CONVERSATION, source, session):
+        copies.append(copied(message, salt, conversation_id=new_id))
+        ids[id_of(message)] = copies[-1]["id"]
+        if id_of(message) == until:
+            break
+    if until is not None and until not in ids:
+        raise NotFoundError(f"message {until!r} is no message of this conversation")
+    if conversations.find_one(equal(id=new_id), fields, session=session) is not None:
         raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
-    _insert(conversations, session, [conversation])
-
-    def message_copy(message: Document) -> Document:
-        copied = copied_message(message, new_id, salt)
-        ids[id_of(message)] = copied["id"]
-        return copied
-
-    def trace_copy(trace: Document) -> Document | None:
-        return copied_trace(trace, new_id, salt, ids) if trace["message_id"] in ids else None
-
-    messages, traces = MESSAGES_OF_CONVERSATION, TRACES_OF_CONVERSATION
-    _copy_all(stored, session, messages, source, message_copy, until)
-    _copy_all(stored, session, traces, source, trace_copy)
+    _insert(conversations, [conversation], session)
+    _insert(stored[MESSAGES], copies, session)
+    traces = [
+        copied(
+            trace,
+            salt,
+            conversation_id=new_id,
+            message_id=ids[trace["message_id"]],
+            copied_from=id_of(trace),
+        )
+        for trace in _all(stored, TRACES_OF_CONVERSATION, source, session)
+        if trace["message_id"] in ids
+    ]
+    _insert(stored[TRACES], traces, session)
     return ids
 
 
-def _copy_all(
-    stored: Collections,
-    session: Session | None,
-    listing: Listing,
-    owner: str,
-    copied: Callable[[Document], Document | None],
-    until: str | None = None,
-) -> None:
-    """Insert copies of the documents of an owner, in the order of a listing."""
-    copies, collection = list[Document](), stored[listing.collection]
-    cursor = collection.find(
-        listing.of(owner), sort=listing.sort, batch_size=_COPIED_AT_ONCE, session=session
-    )
-    with cursor:
-        for document in cursor:
-            if (made := copied(document)) is not None:
-                copies.append(made)
-            if len(copies) == _COPIED_AT_ONCE:
-                _insert(collection, session, copies)
-                copies.clear()
-            if id_of(document) == until:
-                break
-    _insert(collection, session, copies)
+def _all(
+    stored: Collections, listing: Listing, owner: str, session: Session | None
+) -> list[Document]:
+    collection, query = stored[listing.collection], listing.of(owner)
+    return collection.find(query, sort=listing.sort, session=session).to_list()
 
 
-# Deleting and moving
+# Deleting
 
 
 def erase_conversation(
-    stored: Collections, session: Session | None, conversation_id: str, own: Document, limit: int
+    stored: Collections,
+    conversation_id: str,
+    own: Document,
+    limit: int,
+    before: int | None,
+    session: Session | None,
 ) -> DeletedCounts:
     """Delete the oldest messages of a conversation, and the conversation with the last.
 
     Args:
-        stored: where.
-        session: with a transaction; None on a standalone server.
+        stored: see the module.
         conversation_id: which conversation.
         own: the query for it, with what must hold for it; otherwise nothing is deleted.
         limit: how many messages at most; 0 is no limit.
+        before: nothing is deleted if it has a message of this time or later, in ms; or None.
+        session: see the module.
     """
     owned = equal(conversation_id=conversation_id)
+    if before is not None:
+        used = since(conversation_id, before)
+        if stored[MESSAGES].find_one(used, {"_id": 1}, session=session) is not None:
+            return DeletedCounts()
     if limit:
         sort = MESSAGES_OF_CONVERSATION.sort
         cursor = stored[MESSAGES].find(owned, {"id": 1}, sort=sort, limit=limit, session=session)
@@ -363,22 +331,10 @@ def erase_conversation(
         if len(oldest) == limit:
             touched = stored[CONVERSATIONS].update_one(own, TOUCH, session=session)
             is_stored = touched.matched_count
-            return remove(stored, session, oldest) if is_stored else DeletedCounts()
+            return remove(stored, oldest, session) if is_stored else DeletedCounts()
     deleted = stored[CONVERSATIONS].delete_one(own, session=session)
     if not deleted.deleted_count:
         return DeletedCounts()
     traces = stored[TRACES].delete_many(owned, session=session)
     messages = stored[MESSAGES].delete_many(owned, session=session)
     return DeletedCounts(1, messages.deleted_count, traces.deleted_count)
-
-
-def move_user(stored: Collections, session: Session | None, from_id: str, to_id: str) -> int:
-    """Make all records of a user another's, and return how many."""
-    moved = 0
-    for collection in (CONVERSATIONS, MESSAGES, TRACES):
-        update = {"$set": {"user_id": to_id}}
-        result = stored[collection].update_many(
-            equal(user_id=from_id), update, session=session
-        )
-        moved += result.matched_count
-    return moved

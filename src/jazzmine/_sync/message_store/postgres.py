@@ -22,18 +22,16 @@ from jazzmine.backends.postgres.rows import (
     page_of,
     pruned_parameter,
     rewrite_parameters,
-    row_limit,
     row_values,
     store_parameters,
     stored_rows,
     summaries,
-    where_parameter,
     whole_json,
 )
 from jazzmine.backends.postgres.schema import MESSAGE_TABLES
-from jazzmine.backends.postgres.text import from_text, to_text
+from jazzmine.backends.postgres.text import from_text, json_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.encryption.codecs import record_codec
+from jazzmine.encryption.records import record_codec
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
@@ -46,9 +44,9 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MAX_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 if TYPE_CHECKING:
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresBackend", "PostgresMessageStore"]
 
-_ATTEMPTS_TO_CREATE = 4
 _BEFORE_ALL = -(2**63)
 
 
@@ -80,7 +77,6 @@ class PostgresBackend(PostgresSearch):
     system_name = "postgresql"
 
     def open(self) -> None:
-        """Bring the schema up to date, and connect."""
         self._client.open()
         try:
             settle_search(self, self._language)
@@ -89,32 +85,25 @@ class PostgresBackend(PostgresSearch):
             raise
 
     def close(self) -> None:
-        """Close all connections."""
         self._client.close()
 
     def ping(self) -> None:
-        """Make one round trip to the server."""
         self._client.run(sql.PING)
 
     def pending(self) -> list[str]:
-        """Return the migrations that opening the store would apply."""
         return self._client.pending()
 
     # Writes
 
     def store(self, turn: Turn) -> None:
-        conversation, messages, trace = turn
-        given: Snapshot[Any]
-        if conversation is None and trace is None and len(messages) == 1:
-            table, given = "messages", messages[0]
-        elif conversation is None and trace is not None and not messages:
-            table, given = "turn_traces", trace
-        elif conversation is not None and trace is None and not messages:
-            table, given = "conversations", conversation
-        else:
-            conversations = () if conversation is None else (conversation,)
-            self.store_many(conversations, messages, () if trace is None else (trace,))
+        conversations, messages, traces = turn
+        records: dict[str, Sequence[Snapshot[Any]]]
+        records = {"conversations": conversations, "messages": messages, "turn_traces": traces}
+        if len(conversations) + len(messages) + len(traces) > 1:
+            parameters = built(store_parameters, records, messages, self._analyser)
+            self._client.run(sql.STORE, parameters)
             return
+        table, [given] = next(pair for pair in records.items() if pair[1])
         if self._analyser is None or not messages:
             values = row_values(table, given, None)
         else:
@@ -125,17 +114,6 @@ class PostgresBackend(PostgresSearch):
             reason = sql.REFUSALS[table]
             owner = record.agent_id if table == "conversations" else record.conversation_id
             raise IntegrityError(f"{record.id!r} {reason} {owner!r}; nothing was written")
-
-    def store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        given: dict[str, Sequence[Snapshot[Any]]]
-        given = {"conversations": conversations, "messages": messages, "turn_traces": traces}
-        parameters = built(store_parameters, given, messages, self._analyser)
-        self._client.run(sql.STORE, parameters)
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
@@ -153,15 +131,8 @@ class PostgresBackend(PostgresSearch):
             "id": to_text(conversation.record.id),
             "conversations": f"[{whole_json(conversation)}]",
         }
-        for _ in range(_ATTEMPTS_TO_CREATE):
-            rows = self._client.run(sql.CREATE_CONVERSATION, parameters)
-            if rows:
-                return None if rows[0][1] is None else stored_rows(rows)[0]
-        # It is stored, and a policy hides it.
-        raise IntegrityError(
-            f"the id {conversation.record.id!r} is that of a conversation that this role does not"
-            " see; nothing was written"
-        )
+        rows = self._client.run(sql.CREATE_CONVERSATION, parameters)
+        return None if rows[0][1] is None else stored_rows(rows)[0]
 
     def rewrite(
         self,
@@ -199,9 +170,7 @@ class PostgresBackend(PostgresSearch):
             if len(stored) == count:  # otherwise some were deleted since
                 return Refusal(is_known, newest and from_text(newest), stored, is_replaced)
 
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         owner = to_text(conversation_id)
         while rows := self._client.run(sql.NEWEST_MESSAGE, {"owner": owner}):
             (row,) = stored_rows(rows)
@@ -288,30 +257,30 @@ class PostgresBackend(PostgresSearch):
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after, user_id = page
-        parameters = _page(owner, limit, after, user_id)
+        parameters = _page(owner, after, user_id)
         of_user = user_id is not None
-        statement = pages.conversations_page(by, where, limit, after is not None, of_user)
+        statement = pages.conversations_page(by, limit, after is not None, bool(where), of_user)
         # How rare the wanted values are decides which index is the best.
         prepare = False if where or (by and of_user) else None
         if where:
-            parameters["where"] = where_parameter(where)
+            parameters["where"] = json_text(where)
         return page_of(self._client.run(statement, parameters, prepare=prepare), after)
 
     def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
         statement = pages.messages_page(by, limit, after is not None)
-        return page_of(self._client.run(statement, _page(owner, limit, after)), after)
+        return page_of(self._client.run(statement, _page(owner, after)), after)
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         timestamp, seq = cursor or (-(2**63), 0)
-        page = {**_page(conversation_id, size, None), "timestamp": timestamp, "seq": seq}
+        page = {"owner": to_text(conversation_id), "timestamp": timestamp, "seq": seq}
         rows = self._client.run(pages.next_messages(size), page)
         return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
 
     def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
         statement = pages.newest(limit, flagged, after is not None)
-        return page_of(self._client.run(statement, _page(owner, limit, after)), after)
+        return page_of(self._client.run(statement, _page(owner, after)), after)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         parameters = {"ids": [to_text(each) for each in conversation_ids]}
@@ -322,16 +291,16 @@ class PostgresBackend(PostgresSearch):
         parameters = {"owner": to_text(conversation_id)}
         return stored_rows(self._client.run(sql.TRACES_OF_CONVERSATION, parameters))
 
-    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
-        return stored_rows(self._client.run(pages.traces_of_agent(limit, offset), page))
-
     def find_traces(self, page: TracePage) -> Sequence[Row]:
-        conditions, parameters = filter_parameters(page.where)
-        statement = trace_sql.find_traces(conditions, page.after is not None, page.limit)
-        prepare = None if trace_sql.is_planned_once(conditions) else False
-        parameters = {**parameters, **_page("", page.limit, page.after)}
-        return page_of(self._client.run(statement, parameters, prepare=prepare), page.after)
+        where, limit, after, offset = page
+        conditions, parameters = filter_parameters(where)
+        statement = trace_sql.find_traces(conditions, after is not None, limit, offset)
+        # Which index is the best depends on the values, but for an agent's traces.
+        prepare = None if conditions == ["agent_id"] else False
+        parameters["offset"] = min(offset, MAX_INT)
+        if after is not None:
+            parameters["after"] = to_text(after)
+        return page_of(self._client.run(statement, parameters, prepare=prepare), after)
 
     def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         conditions, parameters = filter_parameters(where)
@@ -350,10 +319,8 @@ class PostgresBackend(PostgresSearch):
         return stored_rows(rows)[0] if rows else None
 
 
-def _page(
-    owner: str, limit: int | None, after: str | None, user_id: str | None = None
-) -> dict[str, object]:
-    page: dict[str, object] = {"owner": to_text(owner), "limit": row_limit(limit)}
+def _page(owner: str, after: str | None, user_id: str | None = None) -> dict[str, object]:
+    page: dict[str, object] = {"owner": to_text(owner)}
     if after is not None:
         page["after"] = to_text(after)
     if user_id is not None:

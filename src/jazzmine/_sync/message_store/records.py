@@ -9,9 +9,8 @@ from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.store import Store
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
-from jazzmine.encryption.codecs import NO_SEARCH
-from jazzmine.encryption.records import RecordCodec, require_readable
-from jazzmine.encryption.sampled import SAMPLED, require_right_keys
+from jazzmine.encryption.records import NO_SEARCH, RecordCodec, require_readable
+from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import ConfigurationError, NotFoundError
 from jazzmine.records.arguments import require_count, require_id
 from jazzmine.records.base import Record, RecordKind, Snapshot, snapshot
@@ -51,34 +50,20 @@ class StoredRecords(Store[MessageBackend]):
             return
         if self.backend.search_state() is not None:
             raise ConfigurationError(NO_SEARCH)
-        self._require_right_keys(self.codec)
-
-    def _require_right_keys(self, codec: RecordCodec) -> None:
         newest = ConversationPage(None, "", {}, SAMPLED, None)
-        conversations = self.backend.list_conversations(newest)
-        messages: Sequence[Row] = ()
-        if conversations:
-            page = NewestPage(row_id(conversations[0]), "all", SAMPLED, None)
-            messages = self.backend.list_newest(page)
-        kinds: list[tuple[RowDecoder[Any], Sequence[Row]]] = [
-            (self._conversations, conversations),
-            (self._messages, messages),
-        ]
-        require_right_keys(
-            codec.keyring,
-            [(decoder, row) for decoder, rows in kinds for row in rows],
-            lambda one: codec.key_id(one[1]),
-            lambda one: one[0].record(one[1]),
-        )
+        rows = self.backend.list_conversations(newest)
+        keyring, key_id = self.codec.keyring, self.codec.key_id
+        require_right_keys(keyring, rows, key_id, self._conversations.record)
 
     def _put(self, turn: Turn) -> None:
         """Store some records, encrypted if this store has keys."""
         if self.codec is not None:
-            conversation, messages, trace = turn
+            conversations, messages, traces = turn
+            encrypted = self.codec.encrypted
             turn = Turn(
-                None if conversation is None else self.codec.encrypted(conversation),
-                list(map(self.codec.encrypted, messages)),
-                None if trace is None else self.codec.encrypted(trace),
+                list(map(encrypted, conversations)),
+                list(map(encrypted, messages)),
+                list(map(encrypted, traces)),
             )
         self.backend.store(turn)
 
@@ -86,24 +71,19 @@ class StoredRecords(Store[MessageBackend]):
         self,
         kind: RecordKind,
         decoder: RowDecoder[AnyRecord],
-        record_type: type[AnyRecord],
         record_id: str,
         edited: Callable[[AnyRecord], AnyRecord],
     ) -> AnyRecord:
-        """Store another version of a record in place of the one that it was made of.
-
-        Raises:
-            NotFoundError: the record is not stored.
-        """
+        """Store another version of a stored record in place of the one that it was made of."""
         versions: list[AnyRecord] = []
 
         def change(row: Row) -> Snapshot[AnyRecord]:
-            version = snapshot(edited(decoder.record(row)), record_type)
+            version = snapshot(edited(decoder.record(row)), decoder.kind)
             versions.append(version.record)
             return self._encoded(version)
 
         if not self.backend.rewrite(kind, [record_id], change):
-            raise NotFoundError(f"{record_type.__name__.lower()} {record_id!r} is not stored")
+            raise NotFoundError(f"{decoder.kind.__name__.lower()} {record_id!r} is not stored")
         return versions[-1]
 
     def _page(
@@ -116,12 +96,8 @@ class StoredRecords(Store[MessageBackend]):
     ) -> list[AnyRecord]:
         """Return a page of records: further ones take the place of those that are left out.
 
-        Args:
-            decoder: makes records of the rows.
-            hook: reads a page.
-            page: which one; its `limit` and `after` are checked here.
-            keep: returns those of some rows that are returned; the others are not decoded.
-            matches: whether a record is returned.
+        The `limit` and `after` of the page are checked here. Only the rows that `keep` returns are
+        decoded, and only the records that match are returned.
         """
         of = _conversation_of(page)
 

@@ -3,59 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from jazzmine._sync.message_store.backend import MessageBackend
+from jazzmine._sync.message_store.records import StoredRecords
 from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
-from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.records import RecordCodec
+from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import DecryptionError
-from jazzmine.records.base import Record, RecordKind, Snapshot
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.rows import Row, RowDecoder, row_id
-from jazzmine.records.traces import TurnTrace
-from jazzmine.records.unreadable import Unreadable, reasons_of
+from jazzmine.records.unreadable import reasons_of
 
 __all__ = ["iter_record_keys"]
 
-_KINDS: Mapping[RecordKind, type[Record]] = {
-    "conversations": Conversation,
-    "messages": Message,
-    "traces": TurnTrace,
-}
+_KINDS: Sequence[RecordKind] = ("conversations", "messages", "traces")
 
 # So many records are encrypted anew in a step: others that write wait for some 10 ms.
 _AT_ONCE = 200
 
 
 def iter_record_keys(
-    backend: MessageBackend, codec: RecordCodec, *, rekeys: bool
+    store: StoredRecords, codec: RecordCodec, *, rekeys: bool
 ) -> Iterator[KeysFound]:
     """Yield by which keys the records are encrypted, some at a time.
 
-    Args:
-        backend: where they are.
-        codec: that of the store.
-        rekeys: whether what another key than the first has encrypted is encrypted with the first
-            one, in place of the very version that was decrypted. Otherwise what a key of the store
-            has encrypted is decrypted, to see whether it opens.
+    With `rekeys`, those of other keys are encrypted with the first one, each in place of the very
+    version that was decrypted. Otherwise those of known keys are decrypted, to check them.
     """
+    backend = store.backend
     size = max(_AT_ONCE, backend.deleted_at_once)
-    for kind in _KINDS:
-        decoder: RowDecoder[Any] = RowDecoder(_KINDS[kind], Unreadable(), codec)
-        for _, rows in backend.iter_stored([kind], size):
-            keys = {row_id(row): codec.key_id(row) for row in rows}
-            if rekeys:
-                first_id = codec.keyring.first_id
-                others = [record_id for record_id, key_id in keys.items() if key_id != first_id]
-                refused = _rekey(backend, codec, kind, decoder, others)
-            else:
-                known = [row for row in rows if keys[row_id(row)] in codec.keyring.ids]
-                refused = run_blocking(_refused, decoder, known)
-            yield KeysFound(kind, Counter(keys.values()), refused)
+    for kind, rows in backend.iter_stored(_KINDS, size):
+        decoder = store._decoder_of(kind)
+        keys = {row_id(row): codec.key_id(row) for row in rows}
+        if rekeys:
+            first_id = codec.keyring.first_id
+            others = [record_id for record_id, key_id in keys.items() if key_id != first_id]
+            refused = _rekey(backend, codec, kind, decoder, others)
+        else:
+            known = [row for row in rows if keys[row_id(row)] in codec.keyring.ids]
+            refused = run_blocking(_refused, decoder, known)
+        yield KeysFound(kind, Counter(keys.values()), refused)
 
 
 def _refused(decoder: RowDecoder[Any], rows: list[Row]) -> list[str]:

@@ -1,27 +1,35 @@
-"""How a store finds messages by their words, and how it gets the index for that."""
+"""The search of a message store, and how it gets the index for that."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from jazzmine._sync.message_store.backend import MessageBackend
+from jazzmine._sync.message_store.messages import MessageMethods
+from jazzmine._sync.operation import operation
 from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
 from jazzmine.errors import ConfigurationError
+from jazzmine.records.arguments import (
+    SEARCH_ORDERS,
+    require_choice,
+    require_count,
+    require_id,
+    require_roles,
+    require_text,
+    require_time,
+)
 from jazzmine.records.hook_arguments import ConversationPage
+from jazzmine.records.messages import FoundMessage, MessageRole, SearchOrder
 from jazzmine.records.rows import Row, are_many, row_id
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.query import Clause, FoundPage, Query, SearchScope, Term, spans_of
+from jazzmine.search.query import Clause, FoundPage, Query, SearchScope, Term, parse_query, spans_of
 from jazzmine.search.ranking import MOST_READ, Counts, clauses_to_find, matches, ranked
 
-__all__ = [
-    "find_best",
-    "find_newest",
-    "find_spans",
-    "require_search",
-    "run_analysis",
-    "settle_search",
-]
+__all__ = ["SearchMethods", "run_analysis", "settle_search"]
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -29,12 +37,93 @@ T = TypeVar("T")
 _FEW_CHARACTERS = 5_000
 
 
-def settle_search(backend: MessageBackend, language: str | None) -> None:
-    """Make the index that a configuration asks for, if nothing is stored yet.
+class SearchMethods(MessageMethods):
+    """Searches for the words of messages."""
 
-    Args:
-        backend: it is open.
-        language: that of the index; None leaves the store as it is.
+    @operation("messages")
+    def search_messages(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        conversation_id: str | None = None,
+        agent_id: str | None = None,
+        roles: Iterable[MessageRole | str] | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        order: SearchOrder = "relevance",
+        limit: int = 20,
+        after: str | None = None,
+    ) -> list[FoundMessage]:
+        """Return the messages whose `original_content` has the words of a query.
+
+        The store needs a search index, which the option `search` of a new store makes, and the
+        command `jazzmine index` in one that has messages.
+
+        By relevance, a message needs one of the words; they are ranked by BM25, with the
+        frequencies of words in what is searched. A word that half of 100 messages or more have
+        finds nothing beside rarer ones. A query without any word (signs and emojis are none) finds
+        nothing, and says so in the log. A search reads 2,000 messages at most: if more have one of
+        the words, the newest that have the rarest ones. By time, a message needs all words.
+
+        Args:
+            query: words, "quoted phrases", `beginnings*`, and `-words` that must not be there.
+            user_id: only messages of this user.
+            conversation_id: only messages of this conversation.
+            agent_id: only messages of conversations with this agent.
+            roles: only messages of these authors; None is all.
+            since: only messages with this `timestamp` or a later one; ms since the Unix epoch, UTC.
+            until: only messages with an earlier `timestamp`.
+            order: "relevance" for the best first, "newest" for pages by time.
+            limit: how many at most.
+            after: for "newest", the id of the last message of the page before.
+
+        Raises:
+            ConfigurationError: the store has no search index, or not yet a complete one.
+            NotFoundError: `after` is no message of what is searched.
+            ValueError: `after` is given, and the order is "relevance".
+        """
+        text, size = require_text("query", query), require_count("limit", limit)
+        by_time = require_choice("order", order, SEARCH_ORDERS) == "newest"
+        last = None if after is None else require_id("after", after)
+        if last is not None and not by_time:
+            raise ValueError('after needs order="newest": a ranking has no pages')
+        scope = SearchScope(
+            None if user_id is None else require_id("user_id", user_id),
+            None if conversation_id is None else require_id("conversation_id", conversation_id),
+            None if agent_id is None else require_id("agent_id", agent_id),
+            require_roles(roles),
+            None if since is None else require_time("since", since),
+            None if until is None else require_time("until", until),
+        )
+        if (not size and last is None) or (roles is not None and not scope.roles):
+            return []
+        analyser = require_search(self.backend)
+        wanted = parse_query(text, analyser)
+        if not wanted.clauses:
+            logger.warning("a search without any word finds nothing; signs and emojis are no words")
+            return []
+        if by_time:
+            best = find_newest(self.backend, wanted, scope, size, last)
+        else:
+            best = find_best(self.backend, wanted, scope, size)
+        if not best:
+            return []
+        rows = self.backend.get_messages(list(best))
+        messages = self._decoded(self._messages, rows)
+        texts = [message.original_content for message in messages]
+
+        def found() -> list[FoundMessage]:
+            return [
+                FoundMessage(one, best[one.id], spans_of(wanted, one.original_content, analyser))
+                for one in messages
+            ]
+
+        return run_analysis(texts, found)
+
+
+def settle_search(backend: MessageBackend, language: str | None) -> None:
+    """Make the index that a configuration asks for in an open back end, if nothing is stored yet.
 
     Raises:
         ConfigurationError: something is stored, and the store has no index, or another one.
@@ -64,11 +153,7 @@ def _shown(language: str) -> str:
 
 
 def require_search(backend: MessageBackend) -> Analyser:
-    """Return the analyser of a store's index, which is up to date.
-
-    Raises:
-        ConfigurationError: the store has none, or it is not complete.
-    """
+    """Return the analyser of a store's index; raise `ConfigurationError` unless it is complete."""
     state = backend.prepare_search()
     if state is None:
         raise ConfigurationError(
@@ -138,17 +223,6 @@ def find_newest(
         size *= 2
         after = row_id(rows[-1])
     return dict(list(found.items())[:limit])
-
-
-def find_spans(
-    query: Query, texts: Sequence[str], analyser: Analyser
-) -> list[list[tuple[int, int]]]:
-    """Return the places of what a query wants, for each of some texts."""
-
-    def spans() -> list[list[tuple[int, int]]]:
-        return [spans_of(query, text, analyser) for text in texts]
-
-    return run_analysis(texts, spans)
 
 
 def run_analysis(texts: Iterable[str], function: Callable[..., T], *args: Any) -> T:

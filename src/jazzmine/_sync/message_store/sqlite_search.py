@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -10,8 +9,7 @@ from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine.backends.sqlite import search, search_queries
 from jazzmine.records.rows import Row
-from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, FoundPage, SearchScope
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
 __all__ = ["SQLiteSearch"]
@@ -33,51 +31,27 @@ class SQLiteSearch(MessageBackend):
         self._search = search
 
     def search_state(self) -> SearchState | None:
-        """Return how the index was made."""
-        return self.client.read(lambda connection, _: search.read_state(connection))
+        return self.client.read(search.read_state)
 
     def prepare_search(self) -> SearchState | None:
-        """Index what processes have stored that do not know of the index."""
-
-        def look(connection: sqlite3.Connection, _: int) -> tuple[SearchState | None, bool]:
-            state = search.read_state(connection)
-            is_complete = state is not None and state.is_complete
-            return state, is_complete and search.has_pending(connection)
-
-        state, has_pending = self.client.read(look)
+        state, has_pending = self.client.read(search.read_state_and_pending)
         if has_pending:
             self.client.write(search.index_pending)
             self.client.database.has_search = True
         return state
 
     def make_search(self, language: str | None) -> None:
-        """Make the index, or remove it."""
-        at_once = self.indexed_at_once
-
-        def make(connection: sqlite3.Connection) -> None:
-            search.make(connection, language)
-            if language is not None and at_once:
-                search.fill(connection, at_once)
-
-        self.client.write(make)
+        self.client.write(search.make, language, self.indexed_at_once)
         self.client.database.has_search = language is not None
 
     def fill_search(self, size: int) -> tuple[int, int]:
-        """Index some messages."""
-        return self.client.write(lambda connection: search.fill(connection, size))
+        return self.client.write(search.fill, size)
 
     def count_unindexed(self) -> int:
-        """Compare how many messages and how many entries there are."""
-        return self.client.read(lambda connection, _: search.count_unindexed(connection))
+        return self.client.read(search.count_unindexed)
 
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        """Count messages by the index."""
-        return self.client.read(
-            lambda connection, _: search_queries.count_found(connection, clauses, scope), None
-        )
+        return self.client.read(search_queries.count_found, clauses, scope, records=None)
 
     def list_found(self, page: FoundPage) -> Sequence[Row]:
-        """Return messages that the index finds."""
-        return self.client.read(
-            lambda connection, size: search_queries.list_found(connection, page), None
-        )
+        return self.client.read(search_queries.list_found, page, records=None)

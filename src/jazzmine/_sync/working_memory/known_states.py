@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from jazzmine._sync.working_memory.backend import Stored
+from jazzmine.records.stored_memory import Stored
 
 __all__ = ["KnownStates"]
 
@@ -26,21 +26,18 @@ class KnownStates:
         stored, _ = self._states.get(conversation_id, (None, 0))
         return stored
 
-    def keep(self, conversation_id: str, stored: Stored, data: object) -> Stored:
-        """Keep and return what is stored for a conversation; forget the oldest of too many.
+    def keep(self, conversation_id: str, stored: Stored, size: int) -> None:
+        """Keep what is stored for a conversation; forget the oldest of too many.
 
         Args:
-            data: the state as the back end has it.
+            size: the length of its JSON.
         """
-        size = len(data) if isinstance(data, bytes) else 0
         with self._mutex:
             self.forget(conversation_id)
-            if stored.mark:
-                self._states[conversation_id] = stored, size
-                self._bytes += size
+            self._states[conversation_id] = stored, size
+            self._bytes += size
             while len(self._states) > (1 if self._bytes > _BYTES_KEPT else _STATES_KEPT):
                 self.forget(next(iter(self._states)))
-        return stored
 
     def forget(self, conversation_id: str) -> None:
         """Forget the state of a conversation."""

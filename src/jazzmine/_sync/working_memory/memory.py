@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from jazzmine._sync.working_memory.backend import (
-    Again,
-    Lock,
-    Locked,
-    Save,
-    Stored,
-    WorkingMemoryBackend,
-    Written,
-)
+from jazzmine._sync.working_memory.backend import Again, WorkingMemoryBackend
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.config import MemoryOptions, MemoryStoreConfig
 from jazzmine.deadline import Deadline
 from jazzmine.encryption import Keyring
 from jazzmine.errors import StoreClosedError
+from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
 __all__ = ["InMemoryWorkingMemoryStore", "MemoryBackend", "in_memory_store"]
 
@@ -66,24 +59,16 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
 
 def in_memory_store(config: MemoryStoreConfig) -> InMemoryWorkingMemoryStore:
     """Return the store of a configuration."""
-    names = (option.name for option in fields(MemoryOptions))
-    return InMemoryWorkingMemoryStore(**{name: getattr(config, name) for name in names})
-
-
-@dataclass(eq=False)
-class _Kept:
-    """A working memory, and when (on the monotonic clock) it expires."""
-
-    stored: Stored
-    expires_at: float
+    options = {**vars(config)}
+    del options["search"]  # an option of message stores
+    return InMemoryWorkingMemoryStore(**options)
 
 
 class MemoryBackend(WorkingMemoryBackend):
     """The working memories of a process, which are replaced as a whole and never changed.
 
     The store lets the calls of a conversation wait for each other, so there is nothing to do for
-    locks, and nothing is given up halfway: only the mark of the last save is kept. Ctrl-C may come
-    between any two of its lines: a state is in its new place before it leaves the old one.
+    locks, and nothing is given up halfway: only the mark of the last save is kept.
     """
 
     system_name = "jazzmine.memory"
@@ -91,8 +76,8 @@ class MemoryBackend(WorkingMemoryBackend):
 
     def __init__(self, ttl_seconds: float) -> None:
         self._ttl = ttl_seconds
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()  # in the order of expiry
-        self._in_blocks: dict[str, Stored] = {}
+        # Each with the time when it expires, on the monotonic clock; those saved last at the end.
+        self._kept: OrderedDict[str, tuple[Stored, float]] = OrderedDict()
         self._mutex = threading.Lock()
         self._closed = False
 
@@ -110,13 +95,11 @@ class MemoryBackend(WorkingMemoryBackend):
     ) -> Stored:
         with self._mutex:
             stored = self._current(conversation_id)
-            if renew and conversation_id in self._kept:
-                self._renew(conversation_id)
+            if renew and self._kept.get(conversation_id, (stored, math.inf))[1] < math.inf:
+                self._keep(conversation_id, stored, self._ttl)
         return stored
 
-    def write(
-        self, save: Save, again: Again, deadline: Deadline
-    ) -> Written | Locked | Stored:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
         conversation_id = save.conversation_id
         with self._mutex:
             stored = self._current(conversation_id)
@@ -125,67 +108,50 @@ class MemoryBackend(WorkingMemoryBackend):
             if save.data is None:
                 self._kept.pop(conversation_id, None)
             else:
-                self._keep(conversation_id, Stored(save.mark, save.data, save.user_id))
-            self._in_blocks.pop(conversation_id, None)
-        return Written()
+                new = Stored(save.mark, save.data, save.user_id)
+                self._keep(conversation_id, new, self._ttl)
+        return None
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        conversation_id = lock.conversation_id
         with self._mutex:
-            stored = self._current(conversation_id)
+            stored = self._current(lock.conversation_id)
             if stored.mark:
                 # A block ends with this process: until then its state does not expire.
-                self._in_blocks[conversation_id] = stored
-                self._kept.pop(conversation_id, None)
+                self._keep(lock.conversation_id, stored, math.inf)
         return stored
 
     def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         with self._mutex:
-            stored = self._in_blocks.get(conversation_id)
-            if stored is not None and conversation_id not in self._kept:
-                self._keep(conversation_id, stored)
-            self._in_blocks.pop(conversation_id, None)
+            stored, _ = self._kept.get(conversation_id, (None, 0.0))
+            if stored is not None:
+                self._keep(conversation_id, stored, self._ttl)
 
-    def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
+    def conversations(
+        self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
+    ) -> list[str]:
+        now = time.monotonic()
         with self._mutex:
-            self._drop_expired()
-            stored = {key: kept.stored for key, kept in self._kept.items()} | self._in_blocks
-        return [key for key, each in stored.items() if user_id in (None, each.user_id)]
-
-    def sample(self, limit: int, deadline: Deadline) -> list[str]:
-        return (self.conversations(deadline))[:limit]
-
-    def replace(
-        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
-    ) -> bool:
-        with self._mutex:
-            kept = self._kept.get(conversation_id)
-            if kept is None or kept.stored != stored:
-                return False
-            kept.stored = stored._replace(data=data)
-        return True
-
-    def count(self, deadline: Deadline) -> int:
-        return len(self.conversations(deadline))
+            kept = list(self._kept.items())
+        alive = [
+            conversation_id
+            for conversation_id, (stored, expires_at) in kept
+            if expires_at > now and user_id in (None, stored.user_id)
+        ]
+        return alive[:limit]
 
     def _current(self, conversation_id: str) -> Stored:
         if self._closed:  # while this call was under way
             raise StoreClosedError("this store is closed; open another with initialize()")
-        self._drop_expired()
-        kept = self._kept.get(conversation_id)
-        return kept.stored if kept else self._in_blocks.get(conversation_id, Stored())
+        stored, expires_at = self._kept.get(conversation_id, (Stored(), math.inf))
+        return stored if expires_at > time.monotonic() else Stored()
 
-    def _keep(self, conversation_id: str, stored: Stored) -> None:
-        """Store a working memory for its whole time to live, after all others."""
-        self._kept[conversation_id] = _Kept(stored, time.monotonic() + self._ttl)
-        self._kept.move_to_end(conversation_id)
+    def _keep(self, conversation_id: str, stored: Stored, seconds: float) -> None:
+        """Store a working memory for so long, and drop what has expired.
 
-    def _renew(self, conversation_id: str) -> None:
-        """Begin the time to live of what is stored anew."""
-        self._kept[conversation_id].expires_at = time.monotonic() + self._ttl
-        self._kept.move_to_end(conversation_id)
-
-    def _drop_expired(self) -> None:
+        Ctrl-C may come between any two lines.
+        """
         now = time.monotonic()
-        while self._kept and next(iter(self._kept.values())).expires_at <= now:
+        self._kept[conversation_id] = stored, now + seconds
+        self._kept.move_to_end(conversation_id)
+        while next(iter(self._kept.values()))[1] <= now:
             self._kept.popitem(last=False)

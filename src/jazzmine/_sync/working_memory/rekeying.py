@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
-from jazzmine._sync.working_memory.backend import Stored
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.deadline import Deadline
-from jazzmine.encryption.found import KeysFound
-from jazzmine.errors import DecryptionError
+from jazzmine.encryption.states import StateForm
+from jazzmine.encryption.used_keys import KeysFound
+from jazzmine.errors import DecryptionError, LockTimeoutError
+from jazzmine.records.stored_memory import Data, Stored
 
 __all__ = ["iter_state_keys"]
 
@@ -22,9 +24,8 @@ def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> Iterator[Keys
 
     Args:
         store: an open store with keys.
-        rekeys: whether what another key than the first has encrypted is encrypted with the first
-            one, in place of the very state that was decrypted; when it expires does not change.
-            Otherwise what a key of the store has encrypted is decrypted, to see whether it opens.
+        rekeys: whether states of other keys are encrypted with the first one, which is a save; or
+            else a state of a known key is decrypted, to see whether the key opens it.
     """
     for conversation_id in store.backend.conversations(Deadline(_TIMEOUT)):
         stored = store.backend.load(conversation_id, Deadline(_TIMEOUT))
@@ -33,21 +34,20 @@ def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> Iterator[Keys
         form, key_id = store.form, store.form.key_id(stored.data)
         found = KeysFound("states", Counter([key_id]), [])
         try:
-            if not rekeys and form.keyring is not None and key_id in form.keyring.ids:
+            if rekeys:
+                rekeyed = partial(_rekeyed, form, conversation_id)
+                store._updates.change(conversation_id, rekeyed, parse=False)
+            elif form.keyring is not None and key_id in form.keyring.ids:
                 form.rekeyed(stored.data, conversation_id, stored.user_id)
-            while rekeys and not _is_rekeyed(store, conversation_id, stored):
-                stored = store.backend.load(conversation_id, Deadline(_TIMEOUT))
-        except DecryptionError as error:
+        except (DecryptionError, LockTimeoutError) as error:
             found.refused.append(str(error))
         yield found
 
 
-def _is_rekeyed(store: WorkingMemoryStore, conversation_id: str, read: Stored) -> bool:
-    """Encrypt a state with the first key; return False if another one was saved meanwhile."""
-    form, data = store.form, read.data
-    assert form.keyring is not None
-    if not isinstance(data, bytes) or form.key_id(data) == form.keyring.first_id:
-        return True
-    encrypted = form.rekeyed(data, conversation_id, read.user_id)
-    deadline = Deadline(_TIMEOUT)
-    return store.backend.replace(conversation_id, read, encrypted, form.format, deadline)
+def _rekeyed(form: StateForm, conversation_id: str, stored: Stored) -> Data:
+    """Return a state encrypted with the first key; unchanged if it is, or if there is none."""
+    data = stored.data
+    if not isinstance(data, bytes) or form.keyring is None:
+        return data
+    is_first = form.key_id(data) == form.keyring.first_id
+    return data if is_first else form.rekeyed(data, conversation_id, stored.user_id)

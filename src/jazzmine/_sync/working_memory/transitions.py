@@ -9,18 +9,18 @@ from typing import Any, ClassVar
 
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
-from jazzmine._sync.working_memory.backend import Stored, WorkingMemoryBackend
-from jazzmine._sync.working_memory.changes import Change
+from jazzmine._sync.working_memory.backend import WorkingMemoryBackend
 from jazzmine._sync.working_memory.updates import Updates
 from jazzmine.config import MemoryOptions
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import NotAppliedError, NotFoundError
 from jazzmine.process import UPDATING
 from jazzmine.records.arguments import require_id
-from jazzmine.records.derived_state import STRICT
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
+from jazzmine.records.flow_transitions import STRICT
 from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import confirmation_copy, deep_copy, partial_copy
+from jazzmine.records.stored_memory import Data, Stored
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
@@ -71,10 +71,10 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
             RuntimeError: it has called a store.
         """
 
-        def decide(stored: Stored) -> Change | None:
+        def decide(stored: Stored) -> Data:
             before = found(conversation_id, stored)
             if message_id in before.applied_messages:
-                return None
+                return before
             memory = self._lent(before)
             UPDATING.add(get_ident())
             try:
@@ -86,9 +86,7 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
                     f"transition must return None or a bool, not {type(changed).__name__}: it is a"
                     " plain function, and what waits belongs into locked()"
                 )
-            return (
-                None if changed is False else Change(self._given_back(memory, before, message_id))
-            )
+            return before if changed is False else self._given_back(memory, before, message_id)
 
         require_id("conversation_id", conversation_id)
         if message_id is not None:
@@ -102,9 +100,10 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
     ) -> WorkingMemory:
         refusal: NotAppliedError | None = None
 
-        def decide(stored: Stored) -> Change | None:
+        def decide(stored: Stored) -> Data:
             nonlocal refusal
-            memory = partial_copy(found(conversation_id, stored))
+            before = found(conversation_id, stored)
+            memory = partial_copy(before)
             vars(memory)[STRICT] = True
             try:
                 applied, refusal = transition(memory), None
@@ -112,7 +111,7 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
                 applied, refusal = False, error
             del vars(memory)[STRICT]
             set_unvalidated(memory, revision=memory.revision + 1)
-            return Change(memory) if applied else None
+            return memory if applied else before
 
         require_id("conversation_id", conversation_id)
         memory, _ = self._updates.change(conversation_id, decide)

@@ -3,9 +3,8 @@
 from jazzmine.adapters._versions import supported
 
 with supported("langgraph-checkpoint", "4.1.0", "5.0"):
-    from jazzmine.adapters.langgraph.copying import copy_threads
     from jazzmine.adapters.langgraph.recorder import JazzmineRecorder
     from jazzmine.adapters.langgraph.saver import JazzmineSaver
     from jazzmine.adapters.langgraph.store import JazzmineStore
 
-__all__ = ["JazzmineRecorder", "JazzmineSaver", "JazzmineStore", "copy_threads"]
+__all__ = ["JazzmineRecorder", "JazzmineSaver", "JazzmineStore"]

@@ -9,13 +9,16 @@ from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from jazzmine.adapters._recorder import remember
 from jazzmine.records.items import MemoryItem
 from jazzmine.records.types import MAX_INT, MIN_INT
 
 __all__ = [
     "THREADS",
     "Entry",
+    "KnownCheckpoint",
     "Reference",
+    "Storage",
     "Values",
     "checkpoint_key",
     "checkpoints_of",
@@ -40,6 +43,47 @@ _CHUNK = 32
 
 #: The digests of the items that a channel's value is in: one, or those of the chunks of a list.
 Reference = bytes | Sequence[bytes]
+
+# How many checkpoints and values of up to so many bytes are known: 16 MB at most.
+_KNOWN, _KNOWN_BYTES = 256, 64_000
+
+#: The version of each channel of a checkpoint, and what refers to its value.
+KnownCheckpoint = Mapping[str, tuple[Any, Reference]]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where checkpoints are stored, and what was stored or read last.
+
+    A digest stands for its bytes, so what is known is never out of date; a checkpoint tells
+    whether a value is still one of the thread.
+
+    Attributes:
+        items: a long-term memory with the async API.
+        serde: LangGraph's serializer.
+        checkpoints: by thread, namespace and id.
+        values: the bytes of values, by thread and digest.
+    """
+
+    items: Any
+    serde: SerializerProtocol
+    checkpoints: dict[tuple[str, str, str], KnownCheckpoint]
+    values: dict[tuple[str, bytes], bytes]
+
+    def add_checkpoint(self, place: tuple[str, str, str], checkpoint: KnownCheckpoint) -> None:
+        """Note a checkpoint that was stored or read."""
+        remember(self.checkpoints, place, checkpoint, _KNOWN)
+
+    def add_values(self, thread: str, values: Mapping[bytes, bytes]) -> None:
+        """Note values that were stored or read."""
+        for digest, data in values.items():
+            if len(data) <= _KNOWN_BYTES:
+                remember(self.values, (thread, digest), data, _KNOWN)
+
+    def forget(self) -> None:
+        """Forget all, before values are deleted."""
+        self.checkpoints.clear()
+        self.values.clear()
 
 
 @dataclass

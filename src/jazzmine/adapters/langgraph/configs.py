@@ -41,11 +41,5 @@ def user_of(config: Any) -> str | None:
 
 def config_of(thread: str, namespace: str, checkpoint_id: str, user_id: str | None) -> Any:
     """Return the config of a checkpoint, for a run of a user."""
-    settings = {
-        "thread_id": thread,
-        "checkpoint_ns": namespace,
-        "checkpoint_id": checkpoint_id,
-    }
-    if user_id is not None:
-        settings["user_id"] = user_id
-    return {"configurable": settings}
+    place = {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
+    return {"configurable": place if user_id is None else {**place, "user_id": user_id}}

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 
-from jazzmine.adapters.langgraph.checkpoints import (
-    THREADS,
-    checkpoint_key,
-    decoded,
-    digests,
-    values_of,
+from jazzmine.adapters.langgraph.checkpoints import THREADS, Storage, decoded, digests, values_of
+from jazzmine.adapters.langgraph.threads import (
+    AT_ONCE,
+    entries_at,
+    entries_in,
+    namespaces_in,
+    pages,
 )
-from jazzmine.adapters.langgraph.known import Storage
-from jazzmine.adapters.langgraph.threads import AT_ONCE, entries_in, namespaces_in, pages
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import DeleteItem, MemoryItem
 
@@ -26,7 +25,7 @@ class Pruner(Storage):
 
     async def delete_thread(self, thread: str) -> None:
         """Delete all items of a thread; the checkpoints first, which refer to the values."""
-        self.known.forget()
+        self.forget()
         for part in ("checkpoints", "values"):
             async for page in pages(self.items, (*THREADS, thread, part), with_data=False):
                 await self._delete(page)
@@ -39,59 +38,46 @@ class Pruner(Storage):
             async for page in pages(self.items, THREADS, with_data=False, where={"run_id": run_id}):
                 for item in page:
                     threads.add(item.namespace[2])
-                    for entry in await entries_in(
-                        self.items, item.namespace, first=item.key, count=1
-                    ):
-                        if entry.item.key == item.key:  # or else it was deleted meanwhile
-                            await self._delete([entry.item, *entry.writes])
+                    for entry in await entries_at(self.items, item.namespace, item.key):
+                        await self._delete([entry.item, *entry.writes])
         for thread in sorted(threads):
             await self._delete_unused_values(thread)
 
     async def keep_latest(self, thread: str) -> None:
-        """Delete all but the latest checkpoint of each namespace, and what it needs.
+        """Delete all but the latest checkpoint of each namespace.
 
-        That are the checkpoints from which it takes the values of delta channels.
+        Raises:
+            NotImplementedError: the thread has delta channels, whose values are made of what was
+                written before.
         """
-        for place in await namespaces_in(self.items, thread):
+        places = await namespaces_in(self.items, thread)
+        for place in places:
+            for entry in await entries_in(self.items, place, count=1):
+                record = decoded(self.serde, entry.item.data)
+                if record["metadata"].get("counters_since_delta_snapshot"):
+                    raise NotImplementedError(
+                        f"the thread {thread!r} has delta channels, whose values need the older "
+                        "checkpoints: prune it with strategy='delete', or not at all"
+                    )
+        for place in places:
             await self._keep_latest(place)
         await self._delete_unused_values(thread)
 
     async def _keep_latest(self, place: tuple[str, ...]) -> None:
-        # Later checkpoints are listed before earlier ones, so each before its parent.
-        kept: str | None = None
-        wanted: set[str] | None = None
-        current, is_kept = "", True
+        # The latest one is listed first; a task may have written before its checkpoint is stored.
+        latest: str | None = None
         async for page in pages(self.items, place, with_data=False):
             unused = []
             for item in page:
-                if "/" not in item.key:
-                    is_kept = not current or item.key == kept
-                    current = item.key
-                    if is_kept:
-                        kept, wanted = await self._needed(item, wanted)
-                # A task may write before its checkpoint is stored.
-                if not is_kept and item.key.startswith(current):
+                if latest is None and "/" not in item.key:
+                    latest = item.key
+                if latest is not None and not item.key.startswith(latest):
                     unused.append(item)
             await self._delete(unused)
 
-    async def _needed(
-        self, item: MemoryItem, wanted: set[str] | None
-    ) -> tuple[str | None, set[str] | None]:
-        """Return the key of the parent, if it is needed, and the channels for which it is."""
-        stored = await self.items.get(item.namespace, item.key)
-        if stored is None:
-            return None, wanted
-        record = decoded(self.serde, stored.data)
-        if wanted is None:
-            # The channels whose values are made of what was written before.
-            wanted = set(record["metadata"].get("counters_since_delta_snapshot") or {})
-        wanted = wanted - record["values"].keys() - record["inline"].keys()
-        parent = record["parent"]
-        return checkpoint_key(parent) if wanted and parent else None, wanted
-
     async def _delete_unused_values(self, thread: str) -> None:
         """Delete the values of a thread that none of its checkpoints refers to."""
-        self.known.forget()
+        self.forget()
         # Read before the checkpoints: what is stored from now on is not deleted.
         values: dict[str, int] = {}
         async for page in pages(self.items, values_of(thread), with_data=False):

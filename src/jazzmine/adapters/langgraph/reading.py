@@ -8,7 +8,9 @@ from typing import Any
 from langgraph.checkpoint.base import CheckpointTuple
 
 from jazzmine.adapters.langgraph.checkpoints import (
+    THREADS,
     Entry,
+    Storage,
     checkpoint_key,
     checkpoints_of,
     decoded,
@@ -17,8 +19,7 @@ from jazzmine.adapters.langgraph.checkpoints import (
     writes_in,
 )
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
-from jazzmine.adapters.langgraph.known import KnownCheckpoint, Storage
-from jazzmine.adapters.langgraph.threads import Places, entries_at, entries_in, places_in
+from jazzmine.adapters.langgraph.threads import Place, entries_at, entries_in, places_in
 from jazzmine.records.items import MemoryItem
 
 __all__ = ["Listing", "Reader"]
@@ -35,8 +36,12 @@ class Reader(Storage):
         place = checkpoints_of(thread, namespace)
         key = checkpoint_key(checkpoint_id) if checkpoint_id else None
         while True:
-            found = await entries_in(self.items, place, first=key, count=1)
-            if not found or (key and found[0].item.key != key):
+            found = await (
+                entries_at(self.items, place, key)
+                if key
+                else entries_in(self.items, place, count=1)
+            )
+            if not found:
                 return None
             for read in await self.tuples(found, user_of(config)):
                 return read
@@ -127,7 +132,8 @@ class Reader(Storage):
 
     async def _values(self, thread: str, wanted: set[bytes]) -> dict[bytes, bytes]:
         """Return the bytes of those values of a thread that are stored."""
-        values = self.known.values(thread, wanted)
+        known = {digest: self.values.get((thread, digest)) for digest in wanted}
+        values = {digest: data for digest, data in known.items() if data is not None}
         missing = sorted(wanted - values.keys())
         if missing:
             place = values_of(thread)
@@ -137,7 +143,7 @@ class Reader(Storage):
                 for digest, item in zip(missing, items, strict=True)
                 if item is not None
             }
-            self.known.add_values(thread, read)
+            self.add_values(thread, read)
             values.update(read)
         return values
 
@@ -160,11 +166,12 @@ class Reader(Storage):
                     if isinstance(reference, bytes)
                     else [element for digest in reference for element in value_at(digest)]
                 )
-        known = KnownCheckpoint(
-            checkpoint["channel_versions"],
-            {name: found for name, found in record["values"].items() if name in channels},
-        )
-        self.known.add_checkpoint((thread, namespace, checkpoint["id"]), known)
+        known = {
+            name: (checkpoint["channel_versions"].get(name), reference)
+            for name, reference in record["values"].items()
+            if name in channels
+        }
+        self.add_checkpoint((thread, namespace, checkpoint["id"]), known)
         parent = record["parent"]
         return CheckpointTuple(
             config=config_of(thread, namespace, checkpoint["id"], user_id),
@@ -195,7 +202,7 @@ class Listing:
         self._wanted = checkpoint_key(wanted) if wanted else None
         self._before = checkpoint_key(last) if last else None
         self._filter, self._left = filter or {}, limit
-        self._places: list[Places] | None = None
+        self._places: list[Place] | None = None
         self._is_read = False
 
     async def page(self) -> list[CheckpointTuple]:
@@ -215,18 +222,21 @@ class Listing:
             count = min(count, self._left)
         if self._thread is None or self._namespace is None:
             if self._places is None:
-                bound = None if self._filter or self._wanted or self._before else self._left
-                self._places = await places_in(
-                    items, self._thread, self._wanted, self._before, bound
-                )
+                is_any = not (self._thread or self._filter or self._wanted or self._before)
+                prefix = (*THREADS, self._thread, "checkpoints") if self._thread else THREADS
+                self._places = [
+                    (place, key)
+                    for place, key in await places_in(items, prefix, self._left if is_any else None)
+                    if self._wanted in (None, key) and (self._before is None or key > self._before)
+                ]
             places, self._places = self._places[:count], self._places[count:]
-            return await entries_at(items, places)
+            found = [await entries_at(items, place, key) for place, key in places]
+            return [entry for entries in found for entry in entries]
         if self._is_read:
             return []
         place = checkpoints_of(self._thread, self._namespace)
         if self._wanted:
-            entries = await entries_in(items, place, first=self._wanted, count=1)
-            entries = [entry for entry in entries if entry.item.key == self._wanted]
+            entries = await entries_at(items, place, self._wanted)
             self._is_read = True
         else:
             entries = await entries_in(items, place, before=self._before, count=count)

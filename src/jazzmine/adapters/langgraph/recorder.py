@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from langchain_core.callbacks import BaseCallbackHandler
@@ -18,13 +18,6 @@ __all__ = ["JazzmineRecorder"]
 _MOST_KEPT = 10_000
 
 
-class _Step(NamedTuple):
-    """A part of a run that has begun; the first one is the run itself."""
-
-    run: RunRecorder
-    first_id: UUID
-
-
 class JazzmineRecorder(BaseCallbackHandler):
     """Records the runs of graphs, with their calls of models and tools, and their errors.
 
@@ -34,7 +27,9 @@ class JazzmineRecorder(BaseCallbackHandler):
 
     def __init__(self, messages: Steps, agent_id: str) -> None:
         self._messages, self._agent_id = messages, agent_id
-        self._steps: dict[UUID, _Step] = {}
+        # The runs by their own ids, and by those of their parts.
+        self._by_id: dict[UUID, RunRecorder] = {}
+        self._by_part: dict[UUID, RunRecorder] = {}
         # The newest run of each thread.
         self._runs: dict[str, RunRecorder] = {}
 
@@ -56,11 +51,11 @@ class JazzmineRecorder(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """Note that a run begins, or a part of one."""
-        step = self._begin(run_id, parent_run_id)
         thread = (metadata or {}).get("thread_id")
-        if step is None and thread is not None:
+        if self._begin(run_id, parent_run_id) is None and thread is not None:
             run = RunRecorder(self._messages.store, text_id(thread), "", self._agent_id)
-            remember(self._steps, run_id, _Step(run, run_id), _MOST_KEPT)
+            remember(self._by_part, run_id, run, _MOST_KEPT)
+            remember(self._by_id, run_id, run, _MOST_KEPT)
             remember(self._runs, run.conversation_id, run, _MOST_KEPT)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
@@ -82,11 +77,11 @@ class JazzmineRecorder(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """Note that a model is called."""
-        step = self._begin(run_id, parent_run_id)
-        if step is not None:
+        run = self._begin(run_id, parent_run_id)
+        if run is not None:
             known = metadata or {}
             model = known.get("ls_model_name") or (serialized or {}).get("name") or "unknown"
-            step.run.begin_model_call(run_id, str(model), str(known.get("ls_provider") or ""))
+            run.begin_model_call(run_id, str(model), str(known.get("ls_provider") or ""))
 
     def on_llm_start(self, serialized: Any, prompts: Any, **kwargs: Any) -> None:
         """Do the same for a model that completes a text."""
@@ -117,12 +112,12 @@ class JazzmineRecorder(BaseCallbackHandler):
         **kwargs: Any,
     ) -> None:
         """Note that a tool is called."""
-        step = self._begin(run_id, parent_run_id)
-        if step is not None:
+        run = self._begin(run_id, parent_run_id)
+        if run is not None:
             name = str((serialized or {}).get("name") or kwargs.get("name"))
             call_id = str(kwargs.get("tool_call_id") or "")
             given = input_str if inputs is None else inputs
-            step.run.begin_tool_call(run_id, name, given, call_id)
+            run.begin_tool_call(run_id, name, given, call_id)
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
         """Note what a tool returned."""
@@ -143,21 +138,20 @@ class JazzmineRecorder(BaseCallbackHandler):
 
     def _run_that_has(self, run_id: UUID) -> RunRecorder:
         """Return the run that a part is in, which ends."""
-        step = self._steps.pop(run_id, None)
-        return unrecorded() if step is None else step.run
+        return self._by_part.pop(run_id, None) or unrecorded()
 
-    def _begin(self, run_id: UUID, parent_id: UUID | None) -> _Step | None:
-        """Return the part of a run that another part is in, and keep that under its own id."""
-        step = None if parent_id is None else self._steps.get(parent_id)
-        if step is not None:
-            remember(self._steps, run_id, step, _MOST_KEPT)
-        return step
+    def _begin(self, run_id: UUID, parent_id: UUID | None) -> RunRecorder | None:
+        """Return the run of the part that another part is in, and keep it for that one, too."""
+        run = None if parent_id is None else self._by_part.get(parent_id)
+        if run is not None:
+            remember(self._by_part, run_id, run, _MOST_KEPT)
+        return run
 
     def _end(self, run_id: UUID, error: BaseException | None) -> None:
-        step = self._steps.pop(run_id, None)
-        if step is None or step.first_id != run_id:
+        self._by_part.pop(run_id, None)
+        run = self._by_id.pop(run_id, None)
+        if run is None:
             return
-        run = step.run
         if self._runs.get(run.conversation_id) is run:
             del self._runs[run.conversation_id]
         # Without a user, no message was stored, and none can be.

@@ -16,9 +16,9 @@ from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import require_session_id
 from jazzmine.adapters._steps import Steps
+from jazzmine.adapters.langgraph.checkpoints import KnownCheckpoint
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
 from jazzmine.adapters.langgraph.conversation import Projection
-from jazzmine.adapters.langgraph.known import Known
 from jazzmine.adapters.langgraph.pruning import Pruner
 from jazzmine.adapters.langgraph.reading import Listing, Reader
 from jazzmine.adapters.langgraph.recorder import JazzmineRecorder
@@ -87,7 +87,8 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
                 raise TypeError("items and messages must be of the same API, async or sync")
             self._projection = Projection(steps.store, agent_id)
             self._recorder = JazzmineRecorder(steps, agent_id)
-        self._known = Known()
+        self._checkpoints: dict[tuple[str, str, str], KnownCheckpoint] = {}
+        self._values: dict[tuple[str, bytes], bytes] = {}
 
     def get_next_version(self, current: Any, channel: None) -> str:
         """Return a version later than `current`, which no other branch has."""
@@ -166,7 +167,11 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         Args:
             thread_ids: which threads.
             strategy: "delete" for all checkpoints; "keep_latest" for all but the latest one of each
-                namespace, and those from which it takes the values of delta channels.
+                namespace.
+
+        Raises:
+            NotImplementedError: "keep_latest" of a thread with delta channels, as with LangGraph's
+                own savers.
         """
         self._steps.plain(self._prune(thread_ids, strategy))
 
@@ -238,8 +243,8 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     # LangGraph changes the serializer of a copy of the saver.
 
     @property
-    def _storage(self) -> tuple[Any, Any, Known]:
-        return self._items, self.serde, self._known
+    def _storage(self) -> tuple[Any, ...]:
+        return self._items, self.serde, self._checkpoints, self._values
 
     def _note_run(self, config: Any) -> None:
         """Note whether a run begins at the newest checkpoint, or at one that its config names."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from itertools import islice
 from typing import Any, TypeAlias
 
 from jazzmine.adapters.langgraph.checkpoints import THREADS, Entry, key_after, key_before
@@ -19,7 +18,7 @@ __all__ = [
     "places_in",
 ]
 
-Places: TypeAlias = list[tuple[tuple[str, ...], str]]
+Place: TypeAlias = tuple[tuple[str, ...], str]
 
 #: How many items are read, or changed in one transaction.
 AT_ONCE = 200
@@ -56,71 +55,31 @@ async def entries_in(
         last, size = page[-1], AT_ONCE
 
 
-async def places_in(
-    items: Any, thread: str | None, wanted: str | None, before: str | None, count: int | None
-) -> list[Places]:
-    """Return where the checkpoints of all namespaces are, the latest first.
+async def entries_at(items: Any, place: tuple[str, ...], key: str) -> list[Entry]:
+    """Return the checkpoint of a namespace and a key with its pending writes, or none."""
+    found = await entries_in(items, place, first=key, count=1)
+    return [entry for entry in found if entry.item.key == key]
+
+
+async def places_in(items: Any, prefix: tuple[str, ...], count: int | None) -> list[Place]:
+    """Return the namespaces and the keys of checkpoints, the latest first.
 
     Args:
         items: the long-term memory.
-        thread: the thread; None is all.
-        wanted: the key of those that are wanted; None is any.
-        before: the key of one; only earlier ones are returned.
-        count: if that many of all threads suffice, those that were stored last; None is all.
-
-    Returns:
-        For each checkpoint the namespace and the key of its item, and those of its writes.
+        prefix: the first parts of their namespaces.
+        count: how many of those that were stored last; None is all.
     """
-    found: list[Places] = []
-    if thread is None and count is not None:
-        async for page in pages(items, THREADS, order="updated", with_data=False):
-            found += [[_place(item)] for item in page if _is_checkpoint(item)]
-            if len(found) >= count:
-                break
-        del found[count:]
-        for places in found:
-            namespace, key = places[0]
-            for entry in await entries_in(items, namespace, first=key, count=1):
-                places += map(_place, entry.writes)
-    else:
-        prefix = THREADS if thread is None else (*THREADS, thread, "checkpoints")
-        async for page in pages(items, prefix, with_data=False):
-            for item in page:
-                if _is_checkpoint(item):
-                    found.append([_place(item)])
-                elif (
-                    found
-                    and item.namespace == found[-1][0][0]
-                    and item.key.startswith(found[-1][0][1])
-                ):
-                    found[-1].append(_place(item))
-    return sorted(
-        (
-            places
-            for places in found
-            if wanted in (None, places[0][1]) and (before is None or places[0][1] > before)
-        ),
-        key=lambda places: places[0][1],
-    )
-
-
-def _place(item: MemoryItem) -> tuple[tuple[str, ...], str]:
-    return item.namespace, item.key
-
-
-def _is_checkpoint(item: MemoryItem) -> bool:
-    return item.namespace[3] == "checkpoints" and "/" not in item.key
-
-
-async def entries_at(items: Any, found: Sequence[Places]) -> list[Entry]:
-    """Return the checkpoints that `places_in` has found, without those that are deleted since."""
-    stored = iter(await items.get_many(place for places in found for place in places))
-    entries = []
-    for places in found:
-        item, *writes = islice(stored, len(places))
-        if item is not None:
-            entries.append(Entry(item, [write for write in writes if write is not None]))
-    return entries
+    order = "key" if count is None else "updated"
+    found: list[Place] = []
+    async for page in pages(items, prefix, order=order, with_data=False):
+        found += [
+            (item.namespace, item.key)
+            for item in page
+            if item.namespace[3] == "checkpoints" and "/" not in item.key
+        ]
+        if count is not None and len(found) >= count:
+            break
+    return sorted(found[:count], key=lambda place: place[1])
 
 
 async def namespaces_in(items: Any, thread: str) -> list[tuple[str, ...]]:

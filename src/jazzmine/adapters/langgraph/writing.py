@@ -9,6 +9,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
 
 from jazzmine.adapters.langgraph.checkpoints import (
     Reference,
+    Storage,
     Values,
     checkpoint_key,
     checkpoints_of,
@@ -20,7 +21,6 @@ from jazzmine.adapters.langgraph.checkpoints import (
     writes_item,
 )
 from jazzmine.adapters.langgraph.configs import place_of, user_of
-from jazzmine.adapters.langgraph.known import KnownCheckpoint, Storage
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem
 
@@ -52,21 +52,17 @@ class Writer(Storage):
         kept = dict(checkpoint)
         channels: Mapping[str, Any] = kept.pop("channel_values")
         versions = kept["channel_versions"]
-        known = self.known.checkpoint(thread, namespace, parent)
+        known = self.checkpoints.get((thread, namespace, parent or ""), {})
         new = Values(self.serde, thread, user_id)
         inline: dict[str, Any] = {}
         values: dict[str, Reference] = {}
         for channel, value in channels.items():
             if is_inline(value):
                 inline[channel] = value
-            elif (
-                channel in known.values
-                and channel not in new_versions
-                and known.versions.get(channel) == versions.get(channel)
-            ):
-                values[channel] = known.values[channel]
-            else:
-                values[channel] = new.add(value)
+                continue
+            version, reference = known.get(channel, (None, None))
+            is_known = channel not in new_versions and version == versions.get(channel)
+            values[channel] = reference if reference and is_known else new.add(value)
         described: dict[str, Any] = {**get_checkpoint_metadata(config, metadata)}
         searched = plain_metadata(described)
         record = {
@@ -76,7 +72,7 @@ class Writer(Storage):
             "values": values,
             "metadata": {key: described[key] for key in described if key not in searched},
         }
-        stored = digests(known.values.values())
+        stored = digests(reference for _, reference in known.values())
         item = MemoryItem(
             namespace=checkpoints_of(thread, namespace),
             key=checkpoint_key(kept["id"]),
@@ -90,11 +86,10 @@ class Writer(Storage):
             await self._apply_to_newest(item, parent, kept["id"], changes)
         else:
             await self.items.apply(changes)
-        self.known.add_values(
-            thread, {digest: value.data or b"" for digest, value in added.items()}
-        )
-        self.known.add_checkpoint(
-            (thread, namespace, kept["id"]), KnownCheckpoint(versions, values)
+        self.add_values(thread, {digest: value.data or b"" for digest, value in added.items()})
+        self.add_checkpoint(
+            (thread, namespace, kept["id"]),
+            {name: (versions.get(name), reference) for name, reference in values.items()},
         )
         return values
 

@@ -15,32 +15,26 @@ https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#u
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias, get_args
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 from uuid import UUID
 
-from jazzmine.errors import RecordTooLargeError
-from jazzmine.records.base import Record, Snapshot
+from jazzmine.records.base import Snapshot
 from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
-from jazzmine.records.types import MAX_INT, MIN_INT
 from jazzmine.search.analyser import Analyser, terms_of
 
 __all__ = [
     "HIDDEN",
     "TOUCHED",
     "Document",
-    "copied_message",
-    "copied_trace",
+    "copied",
     "document_of",
     "escaped",
     "id_of",
     "message_documents",
     "searched_fields",
-    "stored_fields",
-    "time_of",
     "to_row",
     "to_rows",
     "unescaped",
@@ -53,45 +47,19 @@ Document: TypeAlias = dict[str, Any]
 # https://www.mongodb.com/docs/manual/core/transactions-production-consideration/
 TOUCHED = "touched"
 
-# Version 1.2 left this field in conversations whose log was changed.
-_LOG_LOCK = "log_lock"
-
-# The entry of a message in the search index, if the store has one: see words.
+# The entry of a message in the search index, if the store has one, its words and stems, and the
+# language of the index.
 _SEARCHED = ("search_entry", "search_terms", "search_language")
+# The fields that are no fields of records. Version 1.2 left `log_lock` in conversations.
+_ADDED = ("_id", TOUCHED, "log_lock", *_SEARCHED)
 HIDDEN = dict.fromkeys(_SEARCHED, 0)
 """The projection without what only searches read."""
-
-# https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-BSON-Document-Size
-_MAX_BYTES = 16 * 2**20
-
-# `_id` (an ObjectId of 12 bytes), `touched` and `is_flagged`, each with its type and its name.
-_BYTES_ADDED_LATER = 17 + 17 + 13
-
-# A document is always smaller than this many times its record's JSON.
-_LARGEST_EXPANSION = 16
 
 # Names that begin with a dollar are restricted (and `$ref` makes the driver build a DBRef),
 # so the full-width dollar is put before them, and before names that begin with it.
 # https://www.mongodb.com/docs/manual/core/dot-dollar-considerations/
 _PREFIX = "＄"
 _MARKED = ("$", _PREFIX)
-
-
-# What the records' classes say
-
-
-def _nested(annotation: Any) -> type[Record] | None:
-    """Return the class of the records in a list, or None."""
-    [element, *_] = get_args(annotation) or [None]
-    return element if isinstance(element, type) and issubclass(element, Record) else None
-
-
-def stored_fields(collection: str, kind: type[Record]) -> Iterator[str]:
-    """Yield the names of all fields of a class and of the records in it, after a prefix."""
-    for name, field in kind.model_fields.items():
-        yield f"{collection}.{name}"
-        if nested := _nested(field.annotation):
-            yield from stored_fields(f"{collection}.{name}", nested)
 
 
 # Records to documents
@@ -103,9 +71,6 @@ def document_of(snapshot: Snapshot[Any], analyser: Analyser | None = None) -> Do
     Args:
         snapshot: the record.
         analyser: the analyser of the search index; None for a record that is not in one.
-
-    Raises:
-        RecordTooLargeError: it is larger than the server accepts.
     """
     record = snapshot.record
     document: Document = record.__pydantic_serializer__.to_python(record, mode="json")
@@ -117,15 +82,6 @@ def document_of(snapshot: Snapshot[Any], analyser: Analyser | None = None) -> Do
         del document["is_flagged"]
     if analyser is not None:
         document.update(searched_fields(document["original_content"], analyser))
-    if len(snapshot.json) * _LARGEST_EXPANSION > _MAX_BYTES:
-        from bson import encode
-
-        size = len(encode(document)) + _BYTES_ADDED_LATER
-        if size > _MAX_BYTES:
-            raise RecordTooLargeError(
-                f"record {document['id']!r} takes {size} bytes as a MongoDB document;"
-                f" {_MAX_BYTES} is the most"
-            )
     return document
 
 
@@ -152,12 +108,8 @@ def id_of(document: Document) -> str:
 
 def to_row(document: Document) -> Row:
     """Return the row of a stored document, which becomes its body."""
-    del document["_id"]
-    document.pop(TOUCHED, None)
-    document.pop(_LOG_LOCK, None)
-    if "search_language" in document:
-        for name in _SEARCHED:
-            document.pop(name, None)
+    for name in _ADDED:
+        document.pop(name, None)
     if "message_id" in document:
         document = unescaped(document)
     elif document.get("metadata"):
@@ -168,14 +120,6 @@ def to_row(document: Document) -> Row:
 def to_rows(documents: Iterable[Document]) -> list[Row]:
     """Return the rows of stored documents."""
     return [to_row(document) for document in documents]
-
-
-def time_of(document: Document) -> int:
-    """Return a message's `timestamp` in a valid type; another program may store any type."""
-    time = document.get("timestamp")
-    if not isinstance(time, (int, float)) or not math.isfinite(time):
-        return MIN_INT
-    return min(math.ceil(max(time, MIN_INT)), MAX_INT)
 
 
 # Free-form data
@@ -206,26 +150,7 @@ def _unprefixed(name: str) -> str:
     return name[1:] if name.startswith(_PREFIX) and name[1:].startswith(_MARKED) else name
 
 
-# Copies
-
-
-def copied_message(document: Document, owner: str, salt: UUID) -> Document:
-    """Return the copy of a message for another conversation."""
-    return _copied(document, salt, conversation_id=owner)
-
-
-def copied_trace(document: Document, owner: str, salt: UUID, ids: dict[str, str]) -> Document:
-    """Return the copy of a trace, for the copy of its message."""
-    message_id = ids[document["message_id"]]
-    return _copied(
-        document,
-        salt,
-        conversation_id=owner,
-        message_id=message_id,
-        copied_from=id_of(document),
-    )
-
-
-def _copied(document: Document, salt: UUID, **fields: str) -> Document:
+def copied(document: Document, salt: UUID, **fields: str) -> Document:
+    """Return the copy of a record for a fork, with other values of some fields."""
     kept = {name: value for name, value in document.items() if name not in ("_id", TOUCHED)}
     return {**kept, "id": forked_id(salt, id_of(document)), **fields}

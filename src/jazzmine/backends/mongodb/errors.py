@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from pymongo.errors import (
@@ -28,36 +26,21 @@ from jazzmine.errors import (
 __all__ = [
     "ServerNotFoundError",
     "is_duplicate",
-    "is_refused",
     "text_of",
     "translated",
 ]
 
 # https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
-_AUTHENTICATION_FAILED = 18
 _UNAUTHORIZED = 13
+_AUTHENTICATION_FAILED = 18
 _DUPLICATE_KEY = 11000
 # Atlas has one code for a wrong password, a missing right and a quota; its texts name no document.
 _ATLAS = 8000
-# The errors in the driver's specification of retryable reads and writes, and the error of a cursor
-# that the server no longer knows: the read begins anew.
-_GOING_AWAY = frozenset(
-    {6, 7, 43, 89, 91, 134, 189, 262, 9001, 10058, 10107, 11600, 11602, 13435, 13436}
-)
 _TOO_LARGE = frozenset({10334, 17419, 17420})
-_REPEATABLE = ("RetryableWriteError", "TransientTransactionError")
 
 
 class ServerNotFoundError(StoreUnavailableError, ServerSelectionTimeoutError):
     """No server for the call was found before the deadline."""
-
-
-def _is_transient(error: PyMongoError) -> bool:
-    return (
-        isinstance(error, ConnectionFailure)
-        or any(map(error.has_error_label, _REPEATABLE))
-        or bool(_codes(error) & _GOING_AWAY)
-    )
 
 
 def is_duplicate(error: BaseException | None) -> bool:
@@ -65,13 +48,7 @@ def is_duplicate(error: BaseException | None) -> bool:
     return isinstance(error, DuplicateKeyError) or _DUPLICATE_KEY in _codes(error)
 
 
-def is_refused(errors: Iterable[Exception | None]) -> bool:
-    """Return whether each server has refused a connection, given its last error."""
-    # The driver keeps the text of the error of the socket: "[Errno 111] Connection refused".
-    return all(f" {errno.ECONNREFUSED}]" in str(error) for error in errors)
-
-
-def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception:
+def translated(error: PyMongoError | DocumentTooLarge, servers: str, *, reached: bool) -> Exception:
     """Return our error for an error of the driver.
 
     Args:
@@ -83,28 +60,29 @@ def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception
         return RecordTooLargeError("the record is larger than 16 MiB as a MongoDB document")
     if is_duplicate(error):
         return IntegrityError(f"{_taken(error)}; nothing was written")
-    if isinstance(error, ServerSelectionTimeoutError) or (
-        not reached and (error.timeout or _is_transient(error))
-    ):
-        # Or the deadline passed between two searches for a server.
+    # The deadline may also have passed between two searches for a server.
+    is_lost = isinstance(error, ConnectionFailure) and not reached
+    if is_lost or isinstance(error, ServerSelectionTimeoutError):
         return _unreachable(error, servers)
-    if _AUTHENTICATION_FAILED in codes:
-        return StoreUnavailableError(f"MongoDB at {servers} refused the user name or password")
-    if _UNAUTHORIZED in codes:
-        return StoreUnavailableError(
-            f"MongoDB at {servers}: the user lacks a right; grant the role readWrite"
-        )
-    if _ATLAS in codes and isinstance(error, OperationFailure):
-        return StoreUnavailableError(f"MongoDB at {servers}: {text_of(error)}")
-    if isinstance(error, ConfigurationError):
-        # Raised when a client first connects: DNS has no servers for a mongodb+srv URI.
-        return StoreUnavailableError(f"MongoDB at {servers} cannot be found")
     if isinstance(error, InvalidOperation) and "after close" in str(error):
         return StoreClosedError("this store was closed during the call")
-    if isinstance(error, OperationFailure) and not (error.timeout or _is_transient(error)):
-        names = ", ".join(sorted(map(str, codes))) or type(error).__name__
-        return StoreUnavailableError(f"MongoDB at {servers} failed with error {names}")
-    return StoreUnavailableError(f"MongoDB at {servers} did not answer in time")
+    return StoreUnavailableError(f"MongoDB at {servers}{_reason(error, codes)}")
+
+
+def _reason(error: PyMongoError, codes: set[int]) -> str:
+    if isinstance(error, ConfigurationError):
+        # Raised when a client first connects: DNS has no servers for a mongodb+srv URI.
+        return " cannot be found"
+    if not isinstance(error, OperationFailure) or error.timeout:
+        return " did not answer in time"
+    if _AUTHENTICATION_FAILED in codes:
+        return " refused the user name or password"
+    if _UNAUTHORIZED in codes:  # the server's text may have the whole command
+        return ": the user lacks a right; grant the role readWrite"
+    if _ATLAS in codes:
+        return f": {text_of(error)}"
+    names = ", ".join(sorted(map(str, codes))) or type(error).__name__
+    return f" failed with error {names}"
 
 
 def text_of(error: OperationFailure) -> str:
@@ -122,11 +100,8 @@ def _unreachable(error: PyMongoError, servers: str) -> ServerNotFoundError:
 def _taken(error: PyMongoError) -> str:
     """Return what has the unique value of a record that was not stored."""
     details: Any = getattr(error, "details", None) or {}
-    failed = [details, *details.get("writeErrors", ())]
-    fields = {
-        name: value for failure in failed for name, value in failure.get("keyValue", {}).items()
-    }
-    text = str(error)
+    failure = [*details.get("writeErrors", ()), details][0]
+    fields, text = failure.get("keyValue", {}), str(error)
     if list(fields) == ["id"] and ".messages " in text:
         return f"message {fields['id']!r} is stored in another conversation"
     if list(fields) == ["id"] and ".turn_traces " in text:

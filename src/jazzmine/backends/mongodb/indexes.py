@@ -10,12 +10,16 @@ https://www.mongodb.com/docs/manual/reference/command/createIndexes/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jazzmine.errors import ConfigurationError
+from pymongo import IndexModel
 
-__all__ = ["CONVERSATIONS", "INDEXES", "MESSAGES", "TRACES", "Index", "missing_indexes"]
+__all__ = ["CONVERSATIONS", "FORMAT", "INDEXES", "MESSAGES", "TRACES", "Index"]
+
+#: The number of the format of the documents. A version that changes or adds a field raises it:
+#: older versions then refuse to open the database.
+FORMAT = 1
 
 CONVERSATIONS = "conversations"
 MESSAGES = "messages"
@@ -23,8 +27,6 @@ TRACES = "turn_traces"
 
 # Options without influence on the content of an index.
 _WITHOUT_EFFECT = frozenset({"v", "key", "name", "ns", "background", "unique", "sparse"})
-# Options that distinguish two indexes of the same fields, besides `unique` and `sparse`.
-_DISTINGUISHING = frozenset({"partialFilterExpression", "collation"})
 
 
 class Index(NamedTuple):
@@ -35,14 +37,10 @@ class Index(NamedTuple):
     sparse: bool = False
 
     @property
-    def name(self) -> str:
-        """The name that the driver gives to the index."""
-        return "_".join(f"{field}_{direction}" for field, direction in self.keys)
-
-    @property
-    def options(self) -> dict[str, bool]:
-        """The options that are set or must be compared, even if they are false."""
-        return {name: True for name in ("unique", "sparse") if getattr(self, name)}
+    def model(self) -> IndexModel:
+        """The index in the form of the driver, which gives it a name."""
+        options = {name: True for name in ("unique", "sparse") if getattr(self, name)}
+        return IndexModel(list(self.keys), **options)
 
     def is_same(self, description: Mapping[str, Any]) -> bool:
         """Return whether the server's description of an index has the same definition."""
@@ -52,44 +50,6 @@ class Index(NamedTuple):
             and self.sparse == bool(description.get("sparse"))
             and _WITHOUT_EFFECT.issuperset(description)
         )
-
-    def is_refused_beside(self, description: Mapping[str, Any]) -> bool:
-        """Return whether the server refuses the index beside an existing one."""
-        is_another = (
-            self.keys != tuple(description["key"].items())
-            or self.unique != bool(description.get("unique"))
-            or self.sparse != bool(description.get("sparse"))
-            or not _DISTINGUISHING.isdisjoint(description)
-        )
-        return self.name == description["name"] or not is_another
-
-
-def missing_indexes(
-    collection: str, indexes: Sequence[Index], descriptions: Sequence[Mapping[str, Any]]
-) -> list[Index]:
-    """Return the indexes that a collection lacks.
-
-    Args:
-        collection: its name.
-        indexes: the required indexes.
-        descriptions: the server's descriptions of the existing indexes.
-
-    Raises:
-        ConfigurationError: an existing index prevents the creation of one of them.
-    """
-    missing = []
-    for index in indexes:
-        if any(index.is_same(description) for description in descriptions):
-            continue
-        for description in descriptions:
-            if index.is_refused_beside(description):
-                raise ConfigurationError(
-                    f"the collection {collection!r} has an index {description['name']!r} of another"
-                    " definition than jazzmine's; drop it, or choose another database (nothing was"
-                    " changed)"
-                )
-        missing.append(index)
-    return missing
 
 
 INDEXES: dict[str, tuple[Index, ...]] = {

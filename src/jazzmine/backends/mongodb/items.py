@@ -5,46 +5,32 @@ A document has the fields of its item, and in place of namespace and key its pat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-
-from bson import encode
-from pymongo import ReplaceOne, UpdateOne
 
 from jazzmine.backends.mongodb.documents import Document, escaped, unescaped
 from jazzmine.backends.mongodb.indexes import Index
+from jazzmine.backends.mongodb.queries import owned_by
 from jazzmine.backends.mongodb.trace_filters import metadata_query
-from jazzmine.errors import RecordTooLargeError
 from jazzmine.records.item_paths import end_of
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
     ItemQuery,
     ItemRow,
-    ItemVersion,
     Reads,
-    Renewal,
 )
 
 __all__ = [
     "COUNTERS",
-    "FIELDS",
     "INDEXES",
     "ITEMS",
+    "NOW",
     "document_of",
-    "expired",
-    "higher_revisions",
     "is_live",
     "live",
     "namespaces_pipeline",
-    "next_revisions",
     "page_query",
-    "projection",
-    "renewed",
-    "replaced",
-    "rewritten",
     "row_of",
-    "sort_of",
 ]
 
 ITEMS = "memory_items"
@@ -71,37 +57,12 @@ _NAMES = (
     "expires_at",
     "revision",
 )
-FIELDS = [f"{ITEMS}.{name}" for name in (*_NAMES, "vector")]
 
-# https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-BSON-Document-Size
-_MAX_BYTES = 16 * 2**20
-_BYTES_OF_ID = 17  # the server adds `_id`, an ObjectId
-
-_NOW = {"$toLong": "$$NOW"}
-
-
-def next_revisions(count: int, after: int) -> list[Document]:
-    """Return the update that takes revisions from the counter, and notes the server's time in ms.
-
-    Args:
-        count: the number of revisions.
-        after: the revision of an item; the counter may be lower if items were copied without it.
-    """
-    last = {"$add": [{"$max": ["$last", after]}, count]}
-    return [{"$set": {"last": last, "now": _NOW}}]
-
-
-def higher_revisions(last: int) -> Document:
-    """Return the update that raises the counter above a revision."""
-    return {"$max": {"last": last}}
+NOW = {"$toLong": "$$NOW"}
 
 
 def document_of(change: ItemChange, revision: int, created_at: int, updated_at: int) -> Document:
-    """Return the document of an item, without the fields that are None.
-
-    Raises:
-        RecordTooLargeError: it is larger than the server accepts.
-    """
+    """Return the document of an item, without the fields that are None."""
     item = change.item
     assert item is not None
     fields = {
@@ -116,37 +77,7 @@ def document_of(change: ItemChange, revision: int, created_at: int, updated_at: 
         "revision": revision,
         "vector": change.vector,
     }
-    document = {name: value for name, value in fields.items() if value is not None}
-    size = len(encode(document)) + _BYTES_OF_ID
-    if size > _MAX_BYTES:
-        raise RecordTooLargeError(
-            f"the item {item.key!r} of {item.namespace!r} takes {size} bytes as a MongoDB document;"
-            f" {_MAX_BYTES} is the most"
-        )
-    return document
-
-
-def renewed(renewal: Renewal) -> UpdateOne:
-    """Return the update of an item that sets its expiry."""
-    own = {"id": {"$eq": renewal.path}, "revision": {"$eq": renewal.revision}}
-    if renewal.expires_at is None:
-        return UpdateOne({"$and": [own, live()]}, {"$unset": {"expires_at": ""}})
-    return UpdateOne({"$and": [own, live()]}, {"$set": {"expires_at": renewal.expires_at}})
-
-
-def replaced(documents: Sequence[Document]) -> list[ReplaceOne[Document]]:
-    """Return the writes that store documents in place of those with their ids."""
-    return [
-        ReplaceOne({"id": {"$eq": document["id"]}}, document, upsert=True) for document in documents
-    ]
-
-
-def rewritten(version: ItemVersion) -> Document:
-    """Return the update that stores another form of an item."""
-    parts = {name: part for name, part in version.parts.items() if part is not None}
-    if "value" in parts:
-        parts["value"] = escaped(parts["value"])
-    return {"$set": parts}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def row_of(document: Document, reads: Reads = "items") -> ItemRow:
@@ -163,18 +94,8 @@ def live(at: int | None = None) -> Document:
     """Return the query for the items that have not expired at a time, by default the server's."""
     is_later: Document = {"expires_at": {"$gt": at}}
     if at is None:
-        is_later = {"$expr": {"$gt": ["$expires_at", _NOW]}}
+        is_later = {"$expr": {"$gt": ["$expires_at", NOW]}}
     return {"$or": [{"expires_at": {"$exists": False}}, is_later]}
-
-
-def expired(user_id: str | None) -> Document:
-    """Return the query for the items that have expired; of a user, if one is given."""
-    expired = {"expires_at": {"$exists": True}, "$expr": {"$lte": ["$expires_at", _NOW]}}
-    return {**expired, **_of_user(user_id)}
-
-
-def _of_user(user_id: str | None) -> Document:
-    return {} if user_id is None else {"user_id": {"$eq": user_id}}
 
 
 def is_live(document: Document | None, now: int) -> bool:
@@ -202,24 +123,13 @@ def page_query(query: ItemQuery, after: Cursor | None) -> Document:
     return {"$and": conditions}
 
 
-def sort_of(query: ItemQuery) -> list[tuple[str, int]]:
-    """Return the order of a page."""
-    return [("id", 1)] if query.order == "key" else [("updated_at", -1), ("revision", -1)]
-
-
-def projection(query: ItemQuery) -> dict[str, int]:
-    """Return the projection to the fields that are read."""
-    left_out = {"items": "vector", "values": "vector data", "vectors": "value data", "all": ""}
-    return dict.fromkeys(left_out[query.reads].split(), 0)
-
-
 def namespaces_pipeline(prefix: str, first: str, limit: int, user_id: str | None) -> list[Any]:
     """Return the pipeline for the namespaces that have items, from `first` on."""
     bounds = {"$gte": first, "$lt": end_of(prefix)} if prefix else {"$gte": first}
     separator = {"$indexOfBytes": ["$id", "\x01\x01"]}
     namespace = {"$substrBytes": ["$id", 0, {"$add": [separator, 1]}]}
     return [
-        {"$match": {"$and": [{"id": bounds, **_of_user(user_id)}, live()]}},
+        {"$match": {"$and": [{"id": bounds, **owned_by(user_id)}, live()]}},
         {"$group": {"_id": namespace}},
         {"$sort": {"_id": 1}},
         {"$limit": limit},

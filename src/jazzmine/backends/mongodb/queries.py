@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from jazzmine.backends.mongodb.documents import TOUCHED, Document
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
@@ -21,20 +19,14 @@ __all__ = [
     "MESSAGES_OF_CONVERSATION",
     "MESSAGES_OF_USER",
     "NEWEST_MESSAGES",
-    "NO_COPY",
     "OLDEST_CONVERSATIONS",
     "TOUCH",
     "TRACES_FOUND",
-    "TRACES_OF_AGENT",
     "TRACES_OF_CONVERSATION",
     "Listing",
     "among",
-    "count_by_conversation",
     "equal",
-    "flag",
-    "missing_owners",
     "older_than",
-    "other_traces",
     "owned_by",
     "since",
     "visible",
@@ -59,16 +51,6 @@ def owned_by(user_id: str | None) -> Document:
     return {} if user_id is None else equal(user_id=user_id)
 
 
-#: The query for original traces, without the copies of forks.
-NO_COPY: Document = {"copied_from": None}
-
-
-def flag(flagged: bool) -> Document:
-    """Build the update that sets the flag of a message, or removes it."""
-    change = "$set" if flagged else "$unset"
-    return {change: {"is_flagged": True}}
-
-
 _SHOWN: dict[FlaggedShown, Document] = {
     "none": {"is_flagged": {"$ne": True}},
     "calls": {"$nor": [{"is_flagged": True, "role": {"$nin": _CALLERS}}]},
@@ -84,28 +66,6 @@ def visible(conversation_id: str, flagged: FlaggedShown) -> Document:
         flagged: the flagged messages that are found, too.
     """
     return {**equal(conversation_id=conversation_id), **_SHOWN[flagged]}
-
-
-def count_by_conversation(query: Document) -> list[Document]:
-    """Build the pipeline that counts the documents of a query by conversation."""
-    group = {"_id": "$conversation_id", "count": {"$sum": 1}}
-    return [{"$match": query}, {"$project": {"_id": 0, "conversation_id": 1}}, {"$group": group}]
-
-
-def missing_owners(field: str, owners: str) -> list[Document]:
-    """Build the pipeline that finds the owners of documents that are not stored.
-
-    Args:
-        field: the field that has the owner's id.
-        owners: the collection of the owners.
-    """
-    owner = {"from": owners, "localField": "_id", "foreignField": "id", "as": "owner"}
-    return [
-        {"$group": {"_id": f"${field}"}},
-        {"$lookup": owner},
-        {"$match": {"owner": []}},
-        {"$project": {"owner": 0}},
-    ]
 
 
 @dataclass(frozen=True)
@@ -128,10 +88,6 @@ class Listing:
         """The projection to the fields of a cursor."""
         return {self.field: 1}
 
-    def cursor(self, document: Document) -> Document:
-        """Return the cursor of a document."""
-        return {self.field: document.get(self.field), "_id": document["_id"]}
-
     def of(self, owner: str, last: Document | None = None) -> Document:
         """Build the query for the documents of an owner, after a cursor if there is one."""
         query = equal(**{self.owner: owner}) if self.owner else {}
@@ -140,24 +96,14 @@ class Listing:
     def after(self, query: Document, last: Document) -> Document:
         """Build the query for the documents of a query that come after a cursor."""
         later = "$gt" if self.direction > 0 else "$lt"
-        at, stored = last.get(self.field), last["_id"]
-        if not isinstance(at, (int, float)) or not math.isfinite(at):
-            return {**query, "$or": self._after_any(later, at, stored)}
+        at = last.get(self.field)
         # The first condition limits the part of the index to scan, the second is exact.
         bounds = {**query.get(self.field, {}), f"{later}e": at}
         exact = [
             {self.field: {later: at}},
-            {self.field: {"$eq": at}, "_id": {later: stored}},
+            {self.field: {"$eq": at}, "_id": {later: last["_id"]}},
         ]
         return {**query, self.field: bounds, "$or": exact}
-
-    def _after_any(self, later: str, at: Any, stored: Any) -> list[Document]:
-        # Another program stored a value that is not a number. A query compares it only with values
-        # of its type, an expression with values of all types.
-        return [
-            {"$expr": {later: [f"${self.field}", {"$literal": at}]}},
-            {self.field: {"$eq": at}, "_id": {later: stored}},
-        ]
 
 
 ALL_CONVERSATIONS = Listing(CONVERSATIONS, "last_updated_at", -1, member="conversation")
@@ -174,7 +120,6 @@ MESSAGES_OF_CONVERSATION = Listing(
 MESSAGES_OF_USER = Listing(MESSAGES, "timestamp", 1, "user_id", "message of this user")
 NEWEST_MESSAGES = replace(MESSAGES_OF_CONVERSATION, direction=-1)
 TRACES_OF_CONVERSATION = Listing(TRACES, "turn_number", 1, "conversation_id")
-TRACES_OF_AGENT = Listing(TRACES, "started_at_ms", -1, "agent_id")
 TRACES_FOUND = Listing(TRACES, "started_at_ms", -1, member="trace")
 
 # The listings of an owner, by the field with the owner's id.
@@ -187,11 +132,6 @@ MESSAGES_BY: dict[str, Listing] = {
     "conversation_id": MESSAGES_OF_CONVERSATION,
     "user_id": MESSAGES_OF_USER,
 }
-
-
-def other_traces(trace: Document) -> Document:
-    """Build the query for the traces of the same message that have another id."""
-    return {**equal(message_id=trace["message_id"]), "id": {"$ne": trace["id"]}}
 
 
 #: The update that changes a document, so that transactions conflict.

@@ -9,67 +9,43 @@ from collections.abc import Mapping
 from typing import Any
 
 from jazzmine.backends.mongodb.documents import Document, escaped
-from jazzmine.backends.mongodb.queries import equal
 from jazzmine.records.usage import TraceFilter
 
 __all__ = ["filter_query", "metadata_query"]
 
-_EQUAL = (
-    ("agent_id", "agent_id"),
-    ("user_id", "user_id"),
-    ("conversation_id", "conversation_id"),
-    ("intent", "detected_intent"),
-)
-_BOUNDS = (
-    ("started_from", "started_at_ms", "$gte"),
-    ("started_until", "started_at_ms", "$lt"),
-    ("min_total_tokens", "total_tokens", "$gte"),
-    ("min_latency_ms", "total_latency_ms", "$gte"),
-)
-_ELEMENTS = (("tool", "tool_traces"), ("llm_call", "llm_calls"))
+# The condition of each field of a filter, by its name: a field of a trace, and an operator.
+_CONDITIONS = {
+    "agent_id": ("agent_id", "$eq"),
+    "user_id": ("user_id", "$eq"),
+    "conversation_id": ("conversation_id", "$eq"),
+    "intent": ("detected_intent", "$eq"),
+    "started_from": ("started_at_ms", "$gte"),
+    "started_until": ("started_at_ms", "$lt"),
+    "min_total_tokens": ("total_tokens", "$gte"),
+    "min_latency_ms": ("total_latency_ms", "$gte"),
+}
 
 
 def filter_query(where: TraceFilter) -> Document:
     """Build the query for the traces that match a filter."""
     query: Document = {}
-    for name, field in _EQUAL:
-        value = getattr(where, name)
-        if value is not None:
-            query.update(equal(**{field: value}))
-    for name, field, operator in _BOUNDS:
+    for name, (field, operator) in _CONDITIONS.items():
         value = getattr(where, name)
         if value is not None:
             query.setdefault(field, {})[operator] = value
     if where.has_errors is not None:
         query["errors.0"] = {"$exists": where.has_errors}
-    exact = []
-    for name, section in _ELEMENTS:
-        wanted = getattr(where, name)
-        if wanted is not None:
-            query.update(_some_element(section, wanted))
-            exact.append(_some_element_exactly(section, wanted))
+    elements = (("$tool_traces", where.tool), ("$llm_calls", where.llm_call))
+    exact = [_some_element(name, wanted) for name, wanted in elements if wanted is not None]
     if exact:
         query["$expr"] = {"$and": exact}
     return query
 
 
 def _some_element(section: str, wanted: dict[str, Any]) -> Document:
-    """Build a quick condition, which also holds where `{"$eq": 1}` matches `[1, 2]`."""
-    simple = {
-        field: {"$eq": value}
-        for field, value in wanted.items()
-        if not isinstance(value, (dict, list))
-    }
-    if not simple:
-        return {f"{section}.0": {"$exists": True}}
-    return {section: {"$elemMatch": simple}}
-
-
-def _some_element_exactly(section: str, wanted: dict[str, Any]) -> Document:
-    each = [
-        _equals(f"$$element.{field}", escaped(value), depth=0) for field, value in wanted.items()
-    ]
-    holds = {"$map": {"input": f"${section}", "as": "element", "in": {"$and": each}}}
+    each = [_equals(f"$$element.{field}", escaped(value)) for field, value in wanted.items()]
+    elements = {"$cond": [{"$isArray": [section]}, section, []]}  # of a trace that cannot be read
+    holds = {"$map": {"input": elements, "as": "element", "in": {"$and": each}}}
     return {"$anyElementTrue": [holds]}
 
 
@@ -80,62 +56,37 @@ def metadata_query(wanted: Mapping[str, Any], field: str = "metadata") -> Docume
     for key, value in escaped(dict(wanted)).items():
         if "." not in key and key and not isinstance(value, (dict, list)):
             query[f"{field}.{key}"] = {"$eq": value}  # for the index
-        stored = {"$getField": {"field": {"$literal": key}, "input": f"${field}"}}
+        stored = _member(f"${field}", key)
         is_null = {"$eq": [{"$type": stored}, "null"]}
         member = {"$ifNull": [stored, None]}  # a missing key is no object
-        exact.append(is_null if value is None else _equals(member, value, depth=0))
+        exact.append(is_null if value is None else _equals(member, value))
     if exact:
         query["$expr"] = {"$and": exact}
     return query
 
 
-def _equals(value: Any, wanted: Any, depth: int) -> Document:
+def _equals(value: Any, wanted: Any, depth: int = 0) -> Document:
     """Build a comparison of JSON values; `$eq` depends on the order of an object's names."""
+    own = f"$$value{depth}"
     if isinstance(wanted, list):
-        return _equals_array(value, wanted, depth)
-    if isinstance(wanted, dict):
-        return _equals_object(value, wanted, depth)
-    if wanted is None:
+        is_same_type: Document = {"$isArray": [own]}
+        has_same_keys: Document = {"$eq": [{"$size": own}, len(wanted)]}
+        parts = [({"$arrayElemAt": [own, at]}, item) for at, item in enumerate(wanted)]
+    elif isinstance(wanted, dict):
+        names = {"$map": {"input": {"$objectToArray": own}, "as": "member", "in": "$$member.k"}}
+        is_same_type = {"$eq": [{"$type": own}, "object"]}
+        has_same_keys = {"$setEquals": [names, {"$literal": list(wanted)}]}
+        parts = [(_member(own, name), item) for name, item in wanted.items()]
+    elif wanted is None:
         return {"$eq": [{"$ifNull": [value, None]}, None]}
-    return {"$eq": [value, {"$literal": wanted}]}
+    else:
+        return {"$eq": [value, {"$literal": wanted}]}
+    are_equal = [_equals(part, item, depth + 1) for part, item in parts]
+    # The other conditions would fail on a value of another type.
+    compared = {"$cond": [is_same_type, {"$and": [has_same_keys, *are_equal]}, False]}
+    return {"$let": {"vars": {own[2:]: value}, "in": compared}}
 
 
-def _equals_array(value: Any, wanted: list[Any], depth: int) -> Document:
-    items = [
-        _equals({"$arrayElemAt": [_variable(depth), index]}, item, depth + 1)
-        for index, item in enumerate(wanted)
-    ]
-    return _when(
-        {"$isArray": [_variable(depth)]},
-        [{"$eq": [{"$size": _variable(depth)}, len(wanted)]}, *items],
-        value,
-        depth,
-    )
-
-
-def _equals_object(value: Any, wanted: dict[str, Any], depth: int) -> Document:
-    members = [_equals(_member(name, depth), item, depth + 1) for name, item in wanted.items()]
-    names = {
-        "$map": {"input": {"$objectToArray": _variable(depth)}, "as": "member", "in": "$$member.k"}
-    }
-    return _when(
-        {"$eq": [{"$type": _variable(depth)}, "object"]},
-        [{"$setEquals": [names, {"$literal": list(wanted)}]}, *members],
-        value,
-        depth,
-    )
-
-
-def _member(name: str, depth: int) -> Document:
+def _member(value: str, name: str) -> Document:
     # https://www.mongodb.com/docs/manual/reference/operator/aggregation/getField/
-    return {"$getField": {"field": {"$literal": name}, "input": _variable(depth)}}
-
-
-def _variable(depth: int) -> str:
-    return f"$$value{depth}"
-
-
-def _when(kind: Document, conditions: list[Document], value: Any, depth: int) -> Document:
-    """Build conditions for values of one kind; they would fail on other values."""
-    compared = {"$cond": [kind, {"$and": conditions}, False]}
-    return {"$let": {"vars": {_variable(depth)[2:]: value}, "in": compared}}
+    return {"$getField": {"field": {"$literal": name}, "input": value}}

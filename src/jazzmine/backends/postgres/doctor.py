@@ -5,11 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from jazzmine.backends.postgres.schema import migrations, quoted
+from jazzmine.backends.postgres.schema import (
+    ITEM_TABLES,
+    MESSAGE_TABLES,
+    Component,
+    function_files,
+    migrations,
+    quoted,
+)
 from jazzmine.backends.postgres.word_index import MAKE_TABLE
 from jazzmine.findings import Finding, failed, fine, warning
 
-__all__ = ["CLOCK", "INDEXES", "LIMITS", "check_indexes", "check_pool", "check_version"]
+__all__ = [
+    "CLOCK",
+    "FUNCTIONS",
+    "INDEXES",
+    "LAGGING",
+    "LIMITS",
+    "MISSING_ACCESS",
+    "MISSING_RIGHTS",
+    "MISSING_TABLES",
+    "WRONG_ISOLATION",
+    "check_functions",
+    "check_indexes",
+    "check_pool",
+    "check_version",
+]
 
 CLOCK = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
@@ -29,7 +50,103 @@ SELECT current_setting('max_connections')::int,
     (SELECT datconnlimit FROM pg_database WHERE datname = current_database())
 """
 
-_CREATED = re.compile(r"^CREATE INDEX (?:IF NOT EXISTS )?(\w+) (ON .*?);", re.MULTILINE | re.DOTALL)
+# Each row has a right that the role lacks, and the statement that grants it: those without which a
+# store cannot be opened, and those that its calls need.
+MISSING_ACCESS = """
+SELECT 'CREATE on the database ' || current_database(),
+    'GRANT CREATE ON DATABASE ' || quote_ident(current_database()) || ' TO '
+        || quote_ident(current_user)
+WHERE to_regnamespace('$schema') IS NULL
+    AND NOT has_database_privilege(current_database(), 'CREATE')
+UNION ALL
+SELECT 'USAGE on the schema ' || nspname,
+    'GRANT USAGE ON SCHEMA ' || quote_ident(nspname) || ' TO ' || quote_ident(current_user)
+FROM pg_namespace WHERE nspname = %(schema)s AND NOT has_schema_privilege(oid, 'USAGE')
+UNION ALL
+SELECT 'SELECT on the table ' || relname,
+    'GRANT SELECT ON $schema.' || relname || ' TO ' || quote_ident(current_user)
+FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
+WHERE nspname = %(schema)s AND relname = %(versions)s
+    AND NOT has_table_privilege(relation.oid, 'SELECT')
+"""
+MISSING_RIGHTS = """
+SELECT privilege || ' on the table ' || relname,
+    'GRANT ' || privilege || ' ON ' || quote_ident(nspname) || '.' || quote_ident(relname) || ' TO '
+        || quote_ident(current_user)
+FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
+    CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
+WHERE nspname = %(schema)s AND relname = ANY(%(tables)s::text[])
+    AND (relkind <> 'S' OR privilege = 'UPDATE')
+    AND NOT has_table_privilege(relation.oid, privilege)
+UNION ALL
+SELECT 'EXECUTE on the function ' || proname,
+    'GRANT EXECUTE ON FUNCTION ' || function.oid::regprocedure || ' TO '
+        || quote_ident(current_user)
+FROM pg_namespace AS schema JOIN pg_proc AS function ON pronamespace = schema.oid
+WHERE nspname = %(schema)s AND starts_with(proname, 'jazzmine_')
+    AND NOT has_function_privilege(function.oid, 'EXECUTE')
+ORDER BY 1
+"""
+MISSING_TABLES = """
+SELECT name FROM unnest(%(tables)s::text[]) AS name
+WHERE to_regclass('$schema.' || quote_ident(name)) IS NULL
+"""
+
+# The functions that are there, and whether each names its own schema, as none does any more after
+# that was renamed.
+FUNCTIONS = """
+SELECT proname, strpos(prosrc, '$schema.') > 0 OR strpos(prosrc, '.') = 0
+FROM pg_namespace AS schema JOIN pg_proc ON pronamespace = schema.oid
+WHERE nspname = %(schema)s
+"""
+
+# A store sets this itself, but for sessions that a connection pooler shares.
+WRONG_ISOLATION = """
+SELECT quote_ident(current_user), current_setting('default_transaction_isolation')
+WHERE pg_backend_pid() <> %(pid)s
+    AND current_setting('default_transaction_isolation') IN ('repeatable read', 'serializable')
+"""
+
+# Each row has a table whose sequence is behind its rows, whether the role may read the sequence,
+# and the statement that mends it.
+_LAGGING = """
+SELECT name, may_read, CASE WHEN may_read
+    THEN 'SELECT setval(' || quote_literal(sequence) || ', (SELECT max(' || field
+        || ') FROM $schema.' || name || '))'
+    ELSE 'GRANT SELECT ON SEQUENCE ' || sequence || ' TO ' || quote_ident(current_user) END
+FROM numbers CROSS JOIN has_sequence_privilege(sequence, 'SELECT, USAGE') AS may_read
+WHERE CASE WHEN may_read THEN number > coalesce(pg_sequence_last_value(sequence), 0)
+    ELSE sequence IS NOT NULL END
+"""
+# For each table the largest number that a row has, about, and the sequence of the numbers. If rows
+# were copied without it, it would give numbers again. No index begins with `seq`, but the newest
+# rows by their times have the largest ones, more or less.
+_LAGGING_MESSAGES = f"""
+WITH newest AS (
+    SELECT id, seq FROM $schema.conversations ORDER BY last_updated_at DESC, seq DESC LIMIT 100
+), largest (name, field, number) AS (
+    SELECT 'conversations', 'seq', max(seq) FROM newest
+    UNION ALL SELECT 'messages', 'seq', max(last.seq) FROM newest CROSS JOIN LATERAL (
+        SELECT seq FROM $schema.messages WHERE conversation_id = newest.id
+        ORDER BY timestamp DESC, seq DESC LIMIT 1) AS last
+    UNION ALL SELECT 'turn_traces', 'seq', max(seq) FROM (
+        SELECT seq FROM $schema.turn_traces ORDER BY started_at_ms DESC, seq DESC LIMIT 100) AS page
+), numbers AS (
+    SELECT *, pg_get_serial_sequence('$schema.' || name, field)::regclass AS sequence FROM largest
+)
+{_LAGGING}"""
+_LAGGING_ITEMS = f"""
+WITH numbers (name, field, number, sequence) AS (
+    SELECT 'memory_items', 'revision', max(revision), '$schema.memory_item_revisions'::regclass
+    FROM (SELECT revision FROM $schema.memory_items
+        ORDER BY updated_at DESC, revision DESC LIMIT 100) AS newest
+)
+{_LAGGING}"""
+
+LAGGING = {MESSAGE_TABLES: _LAGGING_MESSAGES, ITEM_TABLES: _LAGGING_ITEMS}
+
+_CREATED = re.compile(r"^CREATE INDEX (\w+) (ON .*?);", re.MULTILINE | re.DOTALL)
+_FUNCTION = re.compile(r"^CREATE OR REPLACE FUNCTION \$schema\.(\w+)\(", re.MULTILINE)
 _OLDEST = 120_000
 
 
@@ -44,37 +161,52 @@ def check_version(version: int, name: str) -> Finding:
     return fine(f"PostgreSQL {name}")
 
 
-def check_indexes(schema: str, found: Iterable[tuple[str, bool]]) -> Iterator[Finding]:
+def check_functions(
+    schema: str, component: Component, present: Iterable[tuple[str, bool]]
+) -> Iterator[Finding]:
+    """Yield whether functions are missing, or name a schema that was renamed since.
+
+    Args:
+        present: the names of the functions in the schema, and whether each names its schema.
+    """
+    usable = {name for name, names_schema in present if names_schema}
+    needed = _FUNCTION.findall("\n".join(function_files(component)))
+    wrong = [name for name in needed if name not in usable]
+    if wrong:
+        yield failed(
+            f"functions of schema {schema!r} are missing, or were made for another schema:"
+            f" {', '.join(wrong)}",
+            # The next store that is opened applies it again, and makes the functions.
+            f"DELETE FROM {quoted(schema)}.{component.versions} WHERE version ="
+            f" {migrations(component.folder)[-1].version};",
+        )
+
+
+def check_indexes(
+    schema: str, component: Component, present: Iterable[tuple[str, bool]]
+) -> Iterator[Finding]:
     """Yield what is wrong with the indexes, or that nothing is.
 
     Args:
-        found: the names of the indexes in the schema, and whether each is valid.
+        present: the names of the indexes in the schema, and whether each is valid.
     """
-    there = dict(found)
+    is_valid = dict(present)
+    statements = [step.sql for step in migrations(component.folder)]
+    if component is MESSAGE_TABLES and "message_words_pkey" in is_valid:
+        statements.append(MAKE_TABLE)
     is_fine = True
-    wanted = _wanted()
-    if "message_words_pkey" in there:
-        wanted.update(_CREATED.findall(MAKE_TABLE))
-    for name, definition in wanted.items():
+    for name, definition in _CREATED.findall("\n".join(statements)):
         create = f"CREATE INDEX CONCURRENTLY {name} {definition};"
         create = " ".join(create.replace("$schema", quoted(schema)).split())
-        if name not in there:
+        if name not in is_valid:
             is_fine = False
             yield failed(f"the index {name} is missing: queries that need it are slow", create)
-        elif not there[name]:
+        elif not is_valid[name]:
             is_fine = False
             drop = f"DROP INDEX CONCURRENTLY {quoted(schema)}.{name};"
             yield failed(f"the index {name} is not valid, and is not used", f"{drop} {create}")
     if is_fine:
         yield fine("all indexes are there")
-
-
-def _wanted() -> dict[str, str]:
-    """Return the definitions of the indexes that the migrations leave, by name."""
-    wanted: dict[str, str] = {}
-    for migration in migrations():
-        wanted.update(_CREATED.findall(migration.sql))
-    return wanted
 
 
 def check_pool(
@@ -85,11 +217,8 @@ def check_pool(
     Args:
         role, database: their own limits; None or a negative number is none.
     """
-    limits = [
-        server - reserved,
-        *(limit for limit in (role, database) if limit is not None and limit >= 0),
-    ]
-    most = min(limits)
+    limits = [limit for limit in (role, database) if limit is not None and limit >= 0]
+    most = min([server - reserved, *limits])
     if pool_max > most:
         return failed(
             f"pool_max is {pool_max}, and the server grants {most} connections in all",

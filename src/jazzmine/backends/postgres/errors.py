@@ -6,8 +6,6 @@ import re
 
 from psycopg import errors
 
-from jazzmine.backends.postgres.dsn import Address
-from jazzmine.backends.postgres.schema import REFUSED
 from jazzmine.backends.postgres.text import from_text
 from jazzmine.errors import (
     ConfigurationError,
@@ -19,11 +17,9 @@ from jazzmine.errors import (
 
 __all__ = [
     "TimedOut",
-    "connection_error",
     "deadline_exceeded",
     "is_conflict",
     "is_disconnect",
-    "is_of_event_loop",
     "is_transient",
     "translated",
     "unavailable",
@@ -66,11 +62,6 @@ def is_disconnect(error: BaseException) -> bool:
     )
 
 
-def is_of_event_loop(error: BaseException) -> bool:
-    """Return whether psycopg cannot connect in the event loop that Windows has by default."""
-    return isinstance(error, errors.InterfaceError) and "ProactorEventLoop" in str(error)
-
-
 def is_transient(error: Exception) -> bool:
     """Return whether the same call may succeed later on the same connection."""
     return isinstance(error, _TRANSIENT)
@@ -81,76 +72,61 @@ def is_conflict(error: Exception) -> bool:
     return isinstance(error, errors.UniqueViolation)
 
 
-def translated(error: Exception, address: Address) -> JazzmineError:
-    """Return our error for an error of the driver after which the call is not tried again."""
+def translated(error: Exception, server: str) -> JazzmineError:
+    """Return our error for an error of the driver after which the call is not tried again.
+
+    Args:
+        server: its name in texts.
+    """
     if isinstance(error, errors.ForeignKeyViolation):
         kind = "message" if error.diag.table_name == "turn_traces" else "conversation"
         return IntegrityError(f"the {kind}{_key_of(error)} is not stored; store the {kind} first")
-    if isinstance(error, errors.Error) and error.sqlstate == REFUSED:
-        return IntegrityError(f"{from_text(_text_of(error, address))}; nothing was written")
     if isinstance(error, errors.UniqueViolation):
         if error.diag.table_name != "turn_traces":  # the role does not see what has the id
             return IntegrityError(f"the id{_key_of(error)} is taken; nothing was written")
         return IntegrityError(
             f"the trace{_key_of(error)} belongs to another message; nothing was written"
         )
-    # A constraint, a trigger or a policy of the application.
+    # A function of the schema, or a constraint, a trigger or a policy of the application.
     if isinstance(error, (errors.IntegrityError, errors.RaiseException)) or (
         isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error)
     ):
-        return IntegrityError(f"{_text_of(error, address)}; nothing was written")
+        return IntegrityError(f"{from_text(_text_of(error))}; nothing was written")
     if isinstance(error, errors.InsufficientPrivilege):
-        return ConfigurationError(
-            f"PostgreSQL at {address.name}: {_text_of(error, address)}{_DOCTOR}"
-        )
+        return ConfigurationError(f"PostgreSQL at {server}: {_text_of(error)}{_DOCTOR}")
     if isinstance(error, errors.ProgramLimitExceeded):
-        return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error, address)}")
+        return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error)}")
     if isinstance(error, _LOST_STATEMENTS):
         return ConfigurationError(
-            f"PostgreSQL at {address.name}: {_text_of(error, address)}; a connection pooler that"
+            f"PostgreSQL at {server}: {_text_of(error)}; a connection pooler that"
             " does not know prepared statements shares its connections: set 'prepare' to False"
             " (in a URL: ?prepare=false; in the kwargs of a pool of your own:"
             " prepare_threshold=None), or use PgBouncer 1.22 or newer with"
             " max_prepared_statements above 0"
         )
-    if is_of_event_loop(error):
-        return ConfigurationError(
-            "psycopg needs another event loop than that of Windows:"
-            " asyncio.run(main(), loop_factory=asyncio.SelectorEventLoop), from Python 3.12 on, or"
-            " asyncio.set_event_loop_policy(asyncio.WindowsSelectorEventLoopPolicy()) before; the"
-            " plain calls of jazzmine.sync need none"
-        )
     if isinstance(error, errors.Error) and (error.sqlstate or "").startswith(_CHANGED_SCHEMA):
         return ConfigurationError(
-            f"PostgreSQL at {address.name}: {_text_of(error, address)}; the schema was changed,"
+            f"PostgreSQL at {server}: {_text_of(error)}; the schema was changed,"
             f" or renamed{_DOCTOR}"
         )
-    return unavailable(error, address)
+    return unavailable(error, server)
 
 
-def unavailable(error: Exception, address: Address) -> StoreUnavailableError:
+def unavailable(error: Exception, server: str) -> StoreUnavailableError:
     """Return the error for a server that cannot be used."""
-    return StoreUnavailableError(f"PostgreSQL at {address.name}: {_text_of(error, address)}")
+    return StoreUnavailableError(f"PostgreSQL at {server}: {_text_of(error)}")
 
 
-def deadline_exceeded(error: Exception, address: Address, timeout: float) -> StoreUnavailableError:
+def deadline_exceeded(error: Exception, server: str, timeout: float) -> StoreUnavailableError:
     """Return the error for a call that had no reply before its deadline."""
     return StoreUnavailableError(
-        f"PostgreSQL at {address.name} gave no answer within {timeout:g} s:"
-        f" {_text_of(error, address)}"
+        f"PostgreSQL at {server} gave no answer within {timeout:g} s: {_text_of(error)}"
     )
 
 
 def _key_of(error: errors.IntegrityError) -> str:
     found = _KEY.search(error.diag.message_detail or "")
     return f" {from_text(found[1])!r}" if found else ""
-
-
-def connection_error(error: Exception, address: Address) -> errors.Error:
-    """Return the driver's error for one that was raised while it connected."""
-    if isinstance(error, errors.Error):
-        return error
-    return errors.OperationalError(f"no connection to {address.name}: {error}")
 
 
 def without_row(error: Exception) -> Exception:
@@ -161,9 +137,7 @@ def without_row(error: Exception) -> Exception:
     return error
 
 
-def _text_of(error: Exception, address: Address) -> str:
-    if address.contains_secret(error):
-        return f"{type(error).__name__}, whose text holds a secret"
+def _text_of(error: Exception) -> str:
     primary = getattr(getattr(error, "diag", None), "message_primary", None)
     lines = [" ".join(line.split()) for line in str(error).splitlines()]
     return primary or "; ".join(filter(None, lines)) or type(error).__name__

@@ -6,10 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic_core import to_json
-
-from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
-from jazzmine.errors import RecordTooLargeError
+from jazzmine.backends.postgres.text import from_json_text, from_text, json_text, to_text
 from jazzmine.records.item_paths import end_of
 from jazzmine.records.item_rows import (
     Cursor,
@@ -44,10 +41,13 @@ __all__ = [
     "rewriting",
 ]
 
+# An array of bytes is sent in binary, "b": some settings of a server change what its text means.
 CHANGE = """
-SELECT $schema.jazzmine_change_items(%(changes)s::json, %(are_any)s::boolean, %(bytes)s::bytea)"""
+SELECT $schema.jazzmine_change_items(
+    %(changes)s::json, %(are_any)s::boolean, %(vectors)b::bytea[], %(contents)b::bytea[])"""
 RESTORE = """
-SELECT $schema.jazzmine_restore_items(%(items)s::json, %(last)s::bigint, %(bytes)s::bytea)"""
+SELECT $schema.jazzmine_restore_items(
+    %(changes)s::json, %(last)s::bigint, %(vectors)b::bytea[], %(contents)b::bytea[])"""
 
 # Each where the item has the revision still and has not expired.
 RENEW = """
@@ -74,8 +74,6 @@ DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
     ORDER BY expires_at LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED))
 RETURNING true
 """
-
-_MOST_BYTES = 1_000_000_000
 
 _TYPES = {"value": "jsonb", "data": "bytea", "vector": "bytea"}
 
@@ -125,46 +123,30 @@ def get(paths: Sequence[str]) -> tuple[str, dict[str, object]]:
 
 
 def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
-    """Return the parameters of `CHANGE`, for changes in the order of their paths.
-
-    The bytes of all items are one parameter, because the driver writes an array of them as a text
-    that some settings of a server change.
-    """
-    given, content = _given(changes)
-    return {
-        "changes": to_json_text(to_json(given), depth=0),
-        "are_any": all(change.expected is ANY for change in changes),
-        "bytes": content,
-    }
+    """Return the parameters of `CHANGE`, for changes in the order of their paths."""
+    are_any = all(change.expected is ANY for change in changes)
+    return {**_parameters(changes, list(map(_change, changes))), "are_any": are_any}
 
 
 def restored_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
     """Return the parameters of `RESTORE`."""
-    given, content = _given(changes)
-    stored = [change.stored() for change in changes]
-    items = [{**fields, **own._asdict()} for fields, own in zip(given, stored, strict=True)]
+    items = [{**_change(change), **change.stored()._asdict()} for change in changes]
+    last = max(change.stored().revision for change in changes)
+    return {**_parameters(changes, items), "last": last}
+
+
+def _parameters(
+    changes: Sequence[ItemChange], fields: Sequence[dict[str, object]]
+) -> dict[str, object]:
     return {
-        "items": to_json_text(to_json(items), depth=0),
-        "last": max(own.revision for own in stored),
-        "bytes": content,
+        "changes": json_text([{**each, "position": n} for n, each in enumerate(fields, 1)]),
+        "vectors": [change.vector for change in changes],
+        "contents": [change.item and change.item.data for change in changes],
     }
 
 
-def _given(changes: Sequence[ItemChange]) -> tuple[list[dict[str, object]], bytes]:
-    """Return changes for the server, and the bytes of all of them.
-
-    Raises:
-        RecordTooLargeError: these are too many.
-    """
-    content = bytearray()
-    given = [_change(change, content) for change in changes]
-    if len(content) > _MOST_BYTES:
-        raise RecordTooLargeError("PostgreSQL takes less than 1 GiB in one call")
-    return given, bytes(content)
-
-
-def _change(change: ItemChange, content: bytearray) -> dict[str, object]:
-    """Return a change for the server, and append its bytes to those of all changes."""
+def _change(change: ItemChange) -> dict[str, object]:
+    """Return a change for the server, without its bytes."""
     fields: dict[str, object] = {"path": change.path, "is_any": change.expected is ANY}
     if change.expected is not ANY:
         fields["expected"] = change.expected
@@ -173,10 +155,6 @@ def _change(change: ItemChange, content: bytearray) -> dict[str, object]:
         fields["user_id"] = item.user_id
         fields["source_message_id"] = item.source_message_id
         fields["expires_at"] = item.expires_at
-        for name, value in (("vector", change.vector), ("data", item.data)):
-            if value is not None:
-                fields[f"{name}_at"], fields[f"{name}_size"] = len(content) + 1, len(value)
-                content += value
     return fields
 
 
@@ -201,14 +179,14 @@ def renewal_parameters(renewals: Sequence[Renewal]) -> dict[str, object]:
     """Return the parameters of `RENEW_ITEMS`."""
     ordered = sorted(renewals, key=lambda renewal: to_text(renewal.path))
     given = [renewal._asdict() for renewal in ordered]
-    return {"renewals": to_json_text(to_json(given), depth=0)}
+    return {"renewals": json_text(given)}
 
 
 def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
     """Return the statement that stores another form of an item, and its parameters."""
     parameters = {**version.parts, "path": to_text(version.path), "revision": version.revision}
     if "value" in parameters:
-        parameters["value"] = to_json_text(to_json(parameters["value"]), depth=0)
+        parameters["value"] = json_text(parameters["value"])
     changes = ", ".join(f"{name} = %({name})s::{_TYPES[name]}" for name in version.parts)
     statement = (
         f"UPDATE $schema.memory_items SET {changes}"
@@ -240,7 +218,7 @@ def page(
             parameters[name] = to_text(wanted)
     if query.where:
         conditions.append(_HAS_VALUES)
-        parameters["where"] = to_json_text(to_json(query.where), depth=0)
+        parameters["where"] = json_text(query.where)
     if query.reads == "vectors":
         conditions.append("vector IS NOT NULL")
     if after is not None and query.order == "key":

@@ -18,8 +18,6 @@ __all__ = [
     "LOAD",
     "LOCK",
     "RENEW",
-    "REPLACE",
-    "SAMPLE",
     "SWEEP",
     "SWEPT_AT_ONCE",
     "UNLOCK",
@@ -48,27 +46,34 @@ _STORED = f"""memory.marks, memory.data, memory.user_id,
     CASE WHEN NOT {_IS_FREE} THEN memory.lock_holder END,
     extract(epoch FROM now() - memory.lock_taken_at)::float8"""
 
-_ELSE_STORED = f"""
-SELECT true, NULL, NULL::bytea, NULL, NULL, NULL::float8 FROM written
+
+def _or_stored(change: str, done: str = "NULL, NULL::bytea, NULL") -> str:
+    """Return the statement that makes a change, and returns what is stored if it does not apply.
+
+    Args:
+        change: returns a row where it applies.
+        done: what the statement returns then.
+    """
+    return f"""
+WITH changed AS ({change})
+SELECT true, {done}, NULL, NULL::float8 FROM changed
 UNION ALL
 SELECT false, {_STORED} FROM $schema.working_memory AS memory
 WHERE memory.conversation_id = %(id)s AND memory.expires_at > now()
-    AND NOT EXISTS (SELECT FROM written)
+    AND NOT EXISTS (SELECT FROM changed)
 """
 
-WRITE = f"""
-WITH written AS (
+
+WRITE = _or_stored(f"""
     UPDATE $schema.working_memory AS memory
     SET marks = left(%(mark)s || memory.marks, 256), data = %(data)s::bytea,
         user_id = %(user)s, format = %(format)s::integer, expires_at = {_EXPIRES_AT},
         sweep_after = {_SWEEP_AFTER}, lock_token = NULL
     WHERE {_IS_READ}
-    RETURNING 1)
-{_ELSE_STORED}"""
+    RETURNING 1""")
 
 # The same where nothing is stored.
-CREATE = f"""
-WITH written AS (
+CREATE = _or_stored(f"""
     INSERT INTO $schema.working_memory AS memory
         (conversation_id, marks, data, user_id, format, expires_at, sweep_after)
     VALUES (%(id)s, %(mark)s, %(data)s::bytea, %(user)s, %(format)s::integer, {_EXPIRES_AT},
@@ -78,20 +83,9 @@ WITH written AS (
         format = excluded.format, expires_at = excluded.expires_at,
         sweep_after = excluded.sweep_after, lock_token = NULL
     WHERE memory.expires_at <= now()
-    RETURNING 1)
-{_ELSE_STORED}"""
+    RETURNING 1""")
 
-DELETE = f"""
-WITH written AS (
-    DELETE FROM $schema.working_memory AS memory WHERE {_IS_READ} RETURNING 1)
-{_ELSE_STORED}"""
-
-# Another form of what was read, under the same mark: a block that holds the lock goes on.
-REPLACE = """
-UPDATE $schema.working_memory SET data = %(data)s::bytea, format = %(format)s::integer
-WHERE conversation_id = %(id)s AND left(marks, 16) = %(read)s AND expires_at > now()
-RETURNING true
-"""
+DELETE = _or_stored(f"DELETE FROM $schema.working_memory AS memory WHERE {_IS_READ} RETURNING 1")
 
 LOAD = """
 SELECT marks, data, user_id FROM $schema.working_memory
@@ -106,8 +100,8 @@ RETURNING marks, data, user_id
 """
 
 # Take the lock, or renew it, with the time to live.
-LOCK = f"""
-WITH written AS (
+LOCK = _or_stored(
+    f"""
     UPDATE $schema.working_memory AS memory
     SET lock_token = %(token)s, lock_holder = %(holder)s,
         lock_taken_at = CASE WHEN %(renews)s THEN memory.lock_taken_at ELSE now() END,
@@ -115,13 +109,9 @@ WITH written AS (
         expires_at = {_EXPIRES_AT}, sweep_after = {_SWEEP_AFTER}
     WHERE memory.conversation_id = %(id)s AND memory.expires_at > now() AND {_IS_FREE}
         AND (memory.lock_token = %(token)s OR NOT %(renews)s)
-    RETURNING marks, data, user_id, {_NO_FLUSH})
-SELECT true, marks, data, user_id, NULL, NULL::float8 FROM written
-UNION ALL
-SELECT false, {_STORED} FROM $schema.working_memory AS memory
-WHERE memory.conversation_id = %(id)s AND memory.expires_at > now()
-    AND NOT EXISTS (SELECT FROM written)
-"""
+    RETURNING marks, data, user_id, {_NO_FLUSH}""",
+    "marks, data, user_id",
+)
 
 UNLOCK = f"""
 UPDATE $schema.working_memory SET lock_token = NULL
@@ -130,10 +120,7 @@ WHERE conversation_id = %(id)s AND lock_token = %(token)s RETURNING {_NO_FLUSH}
 
 CONVERSATIONS = """
 SELECT conversation_id FROM $schema.working_memory WHERE expires_at > now()
-"""
-
-SAMPLE = """
-SELECT conversation_id FROM $schema.working_memory WHERE expires_at > now() LIMIT %(limit)s
+LIMIT %(limit)s::bigint
 """
 
 CONVERSATIONS_OF = """

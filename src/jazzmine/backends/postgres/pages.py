@@ -1,90 +1,90 @@
 """The statements for pages of records; `$schema` stands for the schema of the tables.
 
-Each contains an upper bound of its size: without it, the server plans for a tenth of all rows, or
-plans each call anew.
+Each contains its limit: with a parameter, the server would plan for a tenth of all rows, or plan
+each call anew.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Literal
 
-from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, Table
 from jazzmine.backends.postgres.statements import as_json
 from jazzmine.records.base import FlaggedShown
+from jazzmine.records.types import MAX_INT
 
 __all__ = [
-    "bounded",
     "conversations_page",
     "messages_page",
     "newest",
     "next_messages",
+    "page",
     "select",
-    "traces_of_agent",
 ]
 
-_MAX_BIGINT = 2**63 - 1
+Direction = Literal["ASC", "DESC"]
+
+# The column of a table, before `seq`, that lists are in the order of.
+_TIMES = {
+    "conversations": "last_updated_at",
+    "messages": "timestamp",
+    "turn_traces": "started_at_ms",
+}
 
 
-def bounded(query: str, limit: int | None, offset: int = 0) -> str:
-    """Return a query limited by its parameters `limit` and `offset`, and to `limit` rows.
+def select(table: Table, condition: str, direction: Direction, limit: int | None) -> str:
+    """Return the query for the first rows of a table that meet a condition, each with its `seq`.
 
     Args:
-        query: a query with ORDER BY and without LIMIT.
-        limit: the largest number of rows, None for all.
-        offset: the number of rows to skip.
+        limit: how many at most; None is no limit.
     """
-    if limit is None:
-        return query
-    rest = "LIMIT %(limit)s OFFSET %(offset)s" if offset else "LIMIT %(limit)s"
-    return f"SELECT * FROM ({query} LIMIT {_size(limit + offset)}) AS bounded {rest}"
-
-
-def _size(limit: int) -> int:
-    """Return the upper bound of a limit in the text of a statement: a power of two."""
-    return min(1 << max(0, limit - 1).bit_length(), _MAX_BIGINT)
-
-
-def select(table: Table, condition: str, order: str) -> str:
-    """Return the query for the rows of a table that meet a condition, each with its `seq`."""
+    bound = "" if limit is None else f" LIMIT {min(limit, MAX_INT):d}"
     return f"""
     SELECT {table.columns}, seq FROM {table.qualified}
     WHERE {condition}
-    ORDER BY {order}"""
+    ORDER BY {_order(table, direction)}{bound}"""
+
+
+def _order(table: Table, direction: Direction, row: str = "") -> str:
+    return f"{row}{_TIMES[table.name]} {direction}, {row}seq {direction}"
+
+
+def page(
+    table: Table, rows: Callable[[str], str], direction: Direction, after: bool, scope: str = "true"
+) -> str:
+    """Return the statement for a page of records.
+
+    With `after`, no row means that the listing has no such record, and one row of nulls that it
+    is the last record.
+
+    Args:
+        rows: the query for the rows, to whose condition its argument is added.
+        after: whether the page begins after a record, the parameter `after`.
+        scope: the condition that this record has to meet.
+    """
+    order = _order(table, direction, "page.")
+    if not after:
+        return as_json(table, f"({rows('')}) AS page", order)
+    time, sign = _TIMES[table.name], "<" if direction == "DESC" else ">"
+    later = f" AND ({time}, seq) {sign} (mark.mark_0, mark.mark_1)"
+    return as_json(
+        table,
+        f"""(
+    SELECT {time} AS mark_0, seq AS mark_1 FROM {table.qualified} WHERE id = %(after)s AND {scope}
+) AS mark LEFT JOIN LATERAL ({rows(later)}) AS page ON true""",
+        order,
+    )
 
 
 @functools.lru_cache(maxsize=1024)
 def next_messages(limit: int) -> str:
     """Return the statement for the messages after a `timestamp` and a `seq`, oldest first."""
     condition = "conversation_id = %(owner)s AND (timestamp, seq) > (%(timestamp)s, %(seq)s)"
-    newer = bounded(select(MESSAGES, condition, "timestamp, seq"), limit)
-    order = "page.timestamp, page.seq"
-    return as_json(MESSAGES, f"({newer}) AS page", order, f", {order}")
-
-
-def conversations_page(
-    owner: Literal["user_id", "agent_id"] | None,
-    where: Mapping[str, object],
-    limit: int | None,
-    after: bool,
-    of_user: bool = False,
-) -> str:
-    """Return the statement for a page of conversations, all or an owner's, newest first.
-
-    Args:
-        owner: the column of the owner, None for all.
-        where: what the metadata has to contain; its values are a parameter.
-        limit: the largest number of rows, None for all.
-        after: whether the page begins after a conversation, which need not meet `where`.
-        of_user: whether they are those of the parameter `user_id` alone.
-    """
-    key = ("last_updated_at", "seq")
-    condition = (_OF_USER if of_user else "") + (_CONTAINED if where else "")
-    return _page(CONVERSATIONS, owner, key, "DESC", limit, after, condition)
-
-
-_OF_USER = " AND user_id = %(user_id)s"
+    order = _order(MESSAGES, "ASC", "page.")
+    rows = f"({select(MESSAGES, condition, 'ASC', limit)}) AS page"
+    return as_json(MESSAGES, rows, order, ", page.timestamp, page.seq")
 
 
 # Containment, for which there is an index, is not enough: {"a": {"b": 1}} contains {"a": {}}.
@@ -93,85 +93,48 @@ _CONTAINED = """ AND metadata @> %(where)s::jsonb AND NOT EXISTS (
         WHERE metadata -> field.key IS DISTINCT FROM field.value)"""
 
 
+@functools.lru_cache(maxsize=1024)
+def conversations_page(
+    owner: Literal["user_id", "agent_id"] | None,
+    limit: int | None,
+    after: bool,
+    where: bool = False,
+    of_user: bool = False,
+) -> str:
+    """Return the statement for a page of conversations, all or an owner's, newest first.
+
+    Args:
+        owner: the column of the owner, None for all.
+        limit: the largest number of rows, None for all.
+        after: whether the page begins after a conversation, which need not meet `where`.
+        where: whether their metadata has to contain the parameter `where`.
+        of_user: whether they are those of the parameter `user_id` alone.
+    """
+    scope = f"{owner} = %(owner)s" if owner else "true"
+    more = (" AND user_id = %(user_id)s" if of_user else "") + (_CONTAINED if where else "")
+
+    def rows(later: str) -> str:
+        return select(CONVERSATIONS, scope + later + more, "DESC", limit)
+
+    return page(CONVERSATIONS, rows, "DESC", after, scope)
+
+
+@functools.lru_cache(maxsize=1024)
 def messages_page(
     owner: Literal["conversation_id", "user_id"], limit: int | None, after: bool
 ) -> str:
     """Return the statement for a page of messages, oldest first."""
-    return _page(MESSAGES, owner, ("timestamp", "seq"), "ASC", limit, after)
+    scope = f"{owner} = %(owner)s"
 
+    def rows(later: str) -> str:
+        return select(MESSAGES, scope + later, "ASC", limit)
 
-@functools.lru_cache(maxsize=1024)
-def _page(
-    table: Table,
-    owner: str | None,
-    key: tuple[str, str],
-    direction: Literal["ASC", "DESC"],
-    limit: int | None,
-    after: bool,
-    where: str = "",
-) -> str:
-    """Return the statement for a page of an owner's records.
-
-    With `after`, no row means that the listing has no such record, and one row of nulls that it
-    is the last record.
-    """
-    condition = f"{owner} = %(owner)s" if owner else "true"
-    order = f"{key[0]} {direction}, {key[1]} {direction}"
-    outer = f"page.{key[0]} {direction}, page.{key[1]} {direction}"
-    if not after:
-        first = bounded(select(table, condition + where, order), limit)
-        return as_json(table, f"({first}) AS page", outer)
-    sign = "<" if direction == "DESC" else ">"
-    later = f"{condition} AND ({', '.join(key)}) {sign} (mark.mark_0, mark.mark_1){where}"
-    return as_json(
-        table,
-        f"""(
-    SELECT {key[0]} AS mark_0, {key[1]} AS mark_1 FROM {table.qualified}
-    WHERE id = %(after)s AND {condition}
-) AS mark LEFT JOIN LATERAL ({bounded(select(table, later, order), limit)}) AS page ON true""",
-        outer,
-    )
-
-
-@functools.lru_cache(maxsize=1024)
-def traces_of_agent(limit: int, offset: int) -> str:
-    """Return the statement for an agent's traces, newest first.
-
-    The skipped traces are counted in the index, and not read.
-    """
-    condition = "agent_id = %(owner)s"
-    order = "started_at_ms DESC, seq DESC"
-    if not offset:
-        page = bounded(select(TURN_TRACES, condition, order), limit)
-    else:
-        keys = f"""
-        SELECT started_at_ms, seq FROM {TURN_TRACES.qualified}
-        WHERE {condition} ORDER BY {order}"""
-        page = _traces_by_keys(f"({bounded(keys, limit, offset)}) AS chosen")
-    return as_json(TURN_TRACES, f"({page}) AS page", "page.started_at_ms DESC, page.seq DESC")
-
-
-def _traces_by_keys(chosen: str) -> str:
-    """Return the query for the traces of a page whose keys are known.
-
-    Args:
-        chosen: the FROM clause, which has the columns `started_at_ms` and `seq`.
-    """
-    # LIMIT makes the planner look each of them up in the index, whatever its statistics are.
-    return f"""
-    SELECT traces.* FROM {chosen} CROSS JOIN LATERAL (
-        SELECT * FROM {TURN_TRACES.qualified} AS one
-        WHERE one.started_at_ms = chosen.started_at_ms AND one.seq = chosen.seq
-        LIMIT 1
-    ) AS traces"""
+    return page(MESSAGES, rows, "ASC", after, scope)
 
 
 # The messages that are not flagged have an index, and the flagged ones of an assistant.
 _UNFLAGGED = "NOT is_flagged"
 _FLAGGED_CALLS = "is_flagged AND role IN ('assistant', 'colleague_assistant')"
-_ORDER = "timestamp DESC, seq DESC"
-
-
 _SHOWN: dict[FlaggedShown, tuple[str, ...]] = {
     "none": (_UNFLAGGED,),
     "calls": (_UNFLAGGED, _FLAGGED_CALLS),
@@ -179,38 +142,26 @@ _SHOWN: dict[FlaggedShown, tuple[str, ...]] = {
 }
 
 
-def _newest(condition: str, limit: int, flagged: FlaggedShown) -> str:
-    pages = [
-        bounded(select(MESSAGES, f"{condition} AND {kind}", _ORDER), limit)
-        for kind in _SHOWN[flagged]
-    ]
-    if len(pages) == 1:
-        return pages[0]
-    both = " UNION ALL ".join(f"({page})" for page in pages)
-    return bounded(f"SELECT * FROM ({both}) AS pages ORDER BY {_ORDER}", limit)
-
-
 @functools.lru_cache(maxsize=1024)
 def newest(limit: int, flagged: FlaggedShown, after: bool) -> str:
     """Return the statement for a page of a conversation's newest messages, newest first.
-
-    With `after`, its rows are as those of other pages.
 
     Args:
         limit: the largest number of rows.
         flagged: which flagged messages are in the page, too.
         after: whether the page begins after a message.
     """
-    outer = "page.timestamp DESC, page.seq DESC"
-    condition = "conversation_id = %(owner)s"
-    if not after:
-        return as_json(MESSAGES, f"({_newest(condition, limit, flagged)}) AS page", outer)
-    older = f"{condition} AND (timestamp, seq) < (mark.mark_0, mark.mark_1)"
-    return as_json(
-        MESSAGES,
-        f"""(
-    SELECT timestamp AS mark_0, seq AS mark_1 FROM {MESSAGES.qualified}
-    WHERE id = %(after)s AND {condition}
-) AS mark LEFT JOIN LATERAL ({_newest(older, limit, flagged)}) AS page ON true""",
-        outer,
-    )
+    scope = "conversation_id = %(owner)s"
+
+    def rows(later: str) -> str:
+        parts = [
+            select(MESSAGES, f"{scope}{later} AND {kind}", "DESC", limit)
+            for kind in _SHOWN[flagged]
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        both = " UNION ALL ".join(f"({part})" for part in parts)
+        order = _order(MESSAGES, "DESC")
+        return f"SELECT * FROM ({both}) AS parts ORDER BY {order} LIMIT {limit:d}"
+
+    return page(MESSAGES, rows, "DESC", after, scope)

@@ -6,20 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from pydantic import TypeAdapter
-from pydantic_core import to_json
-
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES
 from jazzmine.backends.postgres.text import (
+    ESCAPE,
     from_json_text,
     from_text,
-    is_escaped,
+    json_array,
+    json_text,
     to_json_text,
     to_text,
 )
 from jazzmine.backends.postgres.word_index import entry_of, with_entry
-from jazzmine.errors import NotFoundError, RecordTooLargeError
-from jazzmine.records.base import Snapshot, json_of
+from jazzmine.errors import NotFoundError
+from jazzmine.records.base import Snapshot
 from jazzmine.records.hook_arguments import Append
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.messages import Message
@@ -33,23 +32,16 @@ __all__ = [
     "page_of",
     "pruned_parameter",
     "rewrite_parameters",
-    "row_limit",
     "row_values",
     "store_parameters",
     "stored_rows",
     "summaries",
-    "where_parameter",
     "whole_json",
 ]
-
-_MAX_BIGINT = 2**63 - 1
-# A parameter is shorter than 1 GiB: only what is put together from several texts can be longer.
-_MAX_PARAMETER = 2**30 - 64
 
 
 # Records as parameters
 
-_messages = TypeAdapter(list[Message]).serializer
 _TYPES = {
     table.name: tuple(table.types.items()) for table in (CONVERSATIONS, MESSAGES, TURN_TRACES)
 }
@@ -70,7 +62,7 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
         if kind == "text":
             values[name] = to_text(value.value if isinstance(value, Enum) else value)
         elif kind == "jsonb" and value is not None:
-            values[name] = to_json_text(to_json(value), depth=0) if value else _EMPTY[type(value)]
+            values[name] = json_text(value) if value else _EMPTY[type(value)]
     if table == "messages":
         values["entry"] = None if analyser is None else entry_of(snapshot.record, analyser)
     return values
@@ -78,16 +70,14 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
 
 def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str:
     """Return the parameter for messages whose ids differ; see `row_values`."""
-    if analyser is not None:
-        return _array(with_entry(_message_json(each), each.record, analyser) for each in messages)
-    records = [message.record for message in messages]
-    json = json_of(_messages, records, exclude_defaults=Message.omits_defaults)
-    return to_json_text(json, numbers=b'"metadata":' in json, depth=2)
+    return json_array(
+        with_entry(to_json_text(each.json), each.record, analyser) for each in messages
+    )
 
 
 def whole_json(record: Snapshot[Any]) -> str:
     """Return the JSON of a record with all its fields, and all those of the elements of lists."""
-    return to_json_text(json_of(record.record.__pydantic_serializer__, record.record))
+    return to_json_text(record.record.__pydantic_serializer__.to_json(record.record))
 
 
 def store_parameters(
@@ -106,7 +96,7 @@ def store_parameters(
         elif name == "messages":
             parameters[name] = messages_json(each, analyser)
         else:
-            parameters[name] = _array(map(whole_json, each))
+            parameters[name] = json_array(map(whole_json, each))
     return parameters
 
 
@@ -146,34 +136,7 @@ def rewrite_parameters(
 
 def pruned_parameter(conversations: Sequence[Row]) -> str:
     """Return the parameter for conversations to delete while they have their metadata."""
-    return _array(to_json_text(_as_bytes(row[1]), depth=1) for row in conversations)
-
-
-def where_parameter(where: Mapping[str, Any]) -> str:
-    """Return the parameter for what the metadata has to contain."""
-    return to_json_text(to_json(where), depth=0)
-
-
-def _message_json(message: Snapshot[Message]) -> str:
-    json = message.json
-    # Only the metadata contains numbers that have no column.
-    return to_json_text(json, numbers=b'"metadata":' in json)
-
-
-def _as_bytes(json: str | bytes) -> bytes:
-    return json.encode() if isinstance(json, str) else json
-
-
-def _array(parts: Iterable[str]) -> str:
-    json = f"[{','.join(parts)}]"
-    if len(json) > _MAX_PARAMETER // 4 and len(json.encode()) > _MAX_PARAMETER:
-        raise RecordTooLargeError("PostgreSQL takes less than 1 GiB in one call")
-    return json
-
-
-def row_limit(count: int | None) -> int | None:
-    """Return a limit that PostgreSQL accepts; None is no limit."""
-    return None if count is None else min(count, _MAX_BIGINT)
+    return json_array(to_json_text(row[1].encode()) for row in conversations)
 
 
 # Rows
@@ -182,7 +145,7 @@ def row_limit(count: int | None) -> int | None:
 def stored_rows(rows: Sequence[Row]) -> Sequence[Row]:
     """Return rows, each the id of a record and the record as JSON, as they were before escaping."""
     # Searching all of them at once takes a fraction of the time; an id is in its record, too.
-    if not is_escaped(",".join([row[1] for row in rows])):
+    if ESCAPE not in ",".join([row[1] for row in rows]):
         return rows
     return [(from_text(row[0]), from_json_text(row[1])) for row in rows]
 
@@ -221,7 +184,7 @@ def filter_parameters(where: TraceFilter) -> tuple[list[str], dict[str, Any]]:
     for name in _FIELDS:
         if (fields := getattr(where, name)) is not None:
             # In a list, so that its numbers are as deep as those of the stored elements.
-            parameters[name] = to_json_text(to_json([fields]))
+            parameters[name] = json_text([fields])
             nested = any(isinstance(value, (dict, list)) for value in fields.values())
             conditions.append(f"nested {name}" if nested else name)
     if where.has_errors is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Literal
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
-from jazzmine.backends.postgres.objects import object_of
 
 __all__ = [
     "ALL_STORED",
@@ -44,6 +43,30 @@ __all__ = [
 ]
 
 PING = "SELECT 1"
+
+
+def _object_of(table: Table) -> str:
+    """Return the expression for the record, as JSON, of the row `page`.
+
+    Without the fields that have their default it has a tenth of the length of what `row_to_json`
+    writes, and so is quicker to write, send and parse.
+    """
+    defaults = table.defaults
+    parts = []
+    for number, (name, kind) in enumerate(table.types.items()):
+        key = f'{"," if number else "{"}"{name}":'
+        column, default = f"page.{name}", defaults[name]
+        value = f"to_json({column})" if kind in ("text", "float8") else column
+        if default is None and not table.is_nullable(name):
+            parts.append(f"'{key}', {value}")
+        elif default is None:
+            # concat() leaves out what is null, as every field that may be null is by default.
+            parts.append(f"'{key}' || {value}::text")
+        elif kind == "jsonb":
+            parts.append(f"'{key}' || nullif({value}::text, {default})")
+        else:
+            parts.append(f"CASE WHEN {column} <> {default} THEN '{key}' || {value}::text END")
+    return f"concat({', '.join(parts)}, '}}')"
 
 
 _TABLES_OF = {"conversations": CONVERSATIONS, "messages": MESSAGES, "traces": TURN_TRACES}
@@ -87,7 +110,8 @@ REFUSALS = {
 }
 
 STORE = """
-SELECT $schema.jazzmine_store(%(conversations)s::json, %(messages)s::json, %(turn_traces)s::json)"""
+SELECT $schema.jazzmine_store(
+    %(conversations)s::json, %(messages)s::json, %(turn_traces)s::json, NULL)"""
 
 
 def _given(table: Table) -> str:
@@ -101,18 +125,19 @@ UPDATE $schema.messages SET is_flagged = %(flagged)s::boolean WHERE id = %(id)s 
 DELETE_MESSAGE = "DELETE FROM $schema.messages WHERE id = %(id)s RETURNING true"
 DELETE_CONVERSATION = "DELETE FROM $schema.conversations WHERE id = %(id)s RETURNING true"
 
-# Most often it is stored already. One that another call has stored meanwhile is neither found nor
-# made: the next attempt finds it.
+# Most often it is stored already. One that another call has stored meanwhile is read by an update
+# that changes nothing. A conversation that was made has no body.
 CREATE_CONVERSATION = f"""
 WITH found AS (
-    SELECT page.id, {object_of(CONVERSATIONS, "page.")} AS body
+    SELECT page.id, {_object_of(CONVERSATIONS)} AS body
     FROM $schema.conversations AS page WHERE id = %(id)s
 ), made AS (
-    INSERT INTO $schema.conversations ({CONVERSATIONS.columns})
+    INSERT INTO $schema.conversations AS page ({CONVERSATIONS.columns})
     SELECT {CONVERSATIONS.values} FROM {_given(CONVERSATIONS)} WHERE NOT EXISTS (SELECT FROM found)
-    ON CONFLICT (id) DO NOTHING RETURNING id
+    ON CONFLICT (id) DO UPDATE SET title = page.title
+    RETURNING page.id, CASE WHEN page.xmax <> 0 THEN {_object_of(CONVERSATIONS)} END
 )
-SELECT id, body FROM found UNION ALL SELECT id, NULL FROM made
+SELECT * FROM found UNION ALL SELECT * FROM made
 """
 
 
@@ -171,7 +196,7 @@ def as_json(table: Table, rows: str, order: str = "", more: str = "") -> str:
         order: the ORDER BY clause.
         more: further columns.
     """
-    query = f"SELECT page.id, {object_of(table, 'page.')}{more} FROM {rows}"
+    query = f"SELECT page.id, {_object_of(table)}{more} FROM {rows}"
     return f"{query} ORDER BY {order}" if order else query
 
 

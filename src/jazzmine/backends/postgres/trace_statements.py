@@ -5,15 +5,13 @@ Each is built from the conditions of the filter.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Iterable
 
 from jazzmine.backends.columns import TURN_TRACES
-from jazzmine.backends.postgres.pages import bounded, select
-from jazzmine.backends.postgres.statements import as_json
+from jazzmine.backends.postgres.pages import page, select
 from jazzmine.records.usage import UsageKey
 
-__all__ = ["CONDITIONS", "find_traces", "is_planned_once", "summarize"]
+__all__ = ["CONDITIONS", "find_traces", "summarize"]
 
 
 def _exactly(column: str, wanted: str) -> str:
@@ -48,47 +46,26 @@ CONDITIONS = {
 }
 """The SQL of each condition of a filter; some fields of a filter have two conditions."""
 
-_OWNERS = {"agent_id", "user_id", "conversation_id", "intent"}
-_TIMES = {"started_from", "started_until"}
-
-_NEWEST_FIRST = "started_at_ms DESC, seq DESC"
-
 
 def _where(conditions: Collection[str]) -> str:
     return "\n    AND ".join(CONDITIONS[name] for name in sorted(conditions)) or "true"
 
 
-def is_planned_once(conditions: Collection[str]) -> bool:
-    """Return whether one plan is good for all values of these conditions.
-
-    If not, the best index depends on the values, and each call must be planned.
-    """
-    others = set(conditions) - _TIMES
-    return len(others) <= 1 and others <= _OWNERS
-
-
-def find_traces(conditions: Collection[str], after: bool, limit: int) -> str:
+def find_traces(conditions: Collection[str], after: bool, limit: int, offset: int = 0) -> str:
     """Return the statement for a page of the traces that match these conditions, newest first.
 
-    With `after`, no row means that there is no such trace, and one row of nulls that no trace
-    comes after it.
+    Args:
+        conditions: the conditions of the filter.
+        after: whether the page begins after a trace.
+        limit: the largest number of rows.
+        offset: how many are left out; other numbers than 0 are a parameter.
     """
-    return _find_traces(frozenset(conditions), after, limit)
+    where, skipped = _where(conditions), " OFFSET %(offset)s" if offset else ""
 
+    def rows(later: str) -> str:
+        return select(TURN_TRACES, where + later, "DESC", limit) + skipped
 
-@functools.lru_cache(maxsize=1024)
-def _find_traces(conditions: frozenset[str], after: bool, limit: int) -> str:
-    where = _where(conditions)
-    if after:
-        where += "\n    AND (started_at_ms, seq) < (mark.mark_0, mark.mark_1)"
-    page = bounded(select(TURN_TRACES, where, _NEWEST_FIRST), limit)
-    rows = f"({page}) AS page"
-    if after:
-        rows = f"""(
-    SELECT started_at_ms AS mark_0, seq AS mark_1 FROM {TURN_TRACES.qualified}
-    WHERE id = %(after)s
-) AS mark LEFT JOIN LATERAL {rows} ON true"""
-    return as_json(TURN_TRACES, rows, "page.started_at_ms DESC, page.seq DESC")
+    return page(TURN_TRACES, rows, "DESC", after)
 
 
 _KEYS: dict[UsageKey, str] = {
@@ -104,37 +81,6 @@ _KEYS: dict[UsageKey, str] = {
 }
 
 
-def summarize(conditions: Collection[str], by: UsageKey) -> str:
-    """Return the statement that sums up the traces that match these conditions.
-
-    Args:
-        conditions: the conditions of the filter.
-        by: the key of the groups.
-    """
-    if by == "model":
-        return _summarize_models(conditions)
-    return f"""
-SELECT
-    {_KEYS[by]} AS key,
-    count(*),
-    count(*) FILTER (WHERE errors <> '[]'),
-    sum(total_prompt_tokens), sum(total_completion_tokens), sum(total_tokens),
-    {_sums_of_details("calls")},
-    count(*), sum(total_latency_ms),
-    percentile_disc(0.5) WITHIN GROUP (ORDER BY total_latency_ms),
-    percentile_disc(0.95) WITHIN GROUP (ORDER BY total_latency_ms),
-    max(total_latency_ms),
-    coalesce(sum(total_energy_kwh), 0), coalesce(sum(total_co2_g), 0)
-FROM $schema.turn_traces
-CROSS JOIN LATERAL (
-    SELECT {", ".join(f"sum({name}) AS {name}" for name in (*_DETAILS, *_MISSING))}
-    FROM {_calls(("prompt_tokens", *_DETAILS))}
-) AS calls
-WHERE copied_from IS NULL AND {_where(conditions)}
-GROUP BY 1
-"""
-
-
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "latency_ms")
 _DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens", "cost_usd")
 # The calls that did not report their tokens, and those without a cost.
@@ -144,9 +90,46 @@ _MISSING = {
 }
 
 
-def _sums_of_details(table: str) -> str:
-    """Return the sums of what only calls have; 0 if there is no call, or none has it."""
-    return ", ".join(f"coalesce(sum({table}.{name}), 0)" for name in (*_DETAILS, *_MISSING))
+def summarize(conditions: Collection[str], by: UsageKey) -> str:
+    """Return the statement that sums up the traces that match these conditions.
+
+    Args:
+        conditions: the conditions of the filter.
+        by: the key of the groups.
+    """
+    where = f"copied_from IS NULL AND {_where(conditions)}"
+    details = (*_DETAILS, *_MISSING)
+    # One row for each call of a model, or for each trace.
+    if by == "model":
+        rows = f"""
+    SELECT model AS key, seq, errors, {", ".join((*_COUNTS, *details))},
+        0.0::float8 AS energy_kwh, 0.0::float8 AS co2_g
+    FROM (SELECT seq, errors, llm_calls FROM $schema.turn_traces WHERE {where}) AS matching
+    CROSS JOIN LATERAL {_calls((*_COUNTS, *_DETAILS))}"""
+    else:
+        rows = f"""
+    SELECT {_KEYS[by]} AS key, seq, errors, total_prompt_tokens AS prompt_tokens,
+        total_completion_tokens AS completion_tokens, total_tokens, total_latency_ms AS latency_ms,
+        calls.*, total_energy_kwh AS energy_kwh, total_co2_g AS co2_g
+    FROM $schema.turn_traces
+    CROSS JOIN LATERAL (
+        SELECT {", ".join(f"sum({name}) AS {name}" for name in details)}
+        FROM {_calls(("prompt_tokens", *_DETAILS))}
+    ) AS calls
+    WHERE {where}"""
+    return f"""
+SELECT key, count(DISTINCT seq), count(DISTINCT seq) FILTER (WHERE errors <> '[]'),
+    sum(prompt_tokens), sum(completion_tokens), sum(total_tokens),
+    {", ".join(f"coalesce(sum({name}), 0)" for name in details)},
+    count(*), sum(latency_ms),
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY latency_ms),
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY latency_ms),
+    max(latency_ms),
+    coalesce(sum(energy_kwh), 0), coalesce(sum(co2_g), 0)
+FROM ({rows}
+) AS summed
+GROUP BY key
+"""
 
 
 def _calls(names: Iterable[str]) -> str:
@@ -157,25 +140,3 @@ def _calls(names: Iterable[str]) -> str:
     return f"""(
     SELECT *, {missing} FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
 ) AS call"""
-
-
-def _summarize_models(conditions: Collection[str]) -> str:
-    return f"""
-SELECT
-    call.model AS key,
-    count(DISTINCT seq),
-    count(DISTINCT seq) FILTER (WHERE errors <> '[]'),
-    sum(call.prompt_tokens), sum(call.completion_tokens), sum(call.total_tokens),
-    {_sums_of_details("call")},
-    count(*), sum(call.latency_ms),
-    percentile_disc(0.5) WITHIN GROUP (ORDER BY call.latency_ms),
-    percentile_disc(0.95) WITHIN GROUP (ORDER BY call.latency_ms),
-    max(call.latency_ms),
-    0.0::float8, 0.0::float8
-FROM (
-    SELECT seq, errors, llm_calls FROM $schema.turn_traces
-    WHERE copied_from IS NULL AND {_where(conditions)}
-) AS matching
-CROSS JOIN LATERAL {_calls((*_COUNTS, *_DETAILS))}
-GROUP BY 1
-"""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jazzmine.findings import Finding, failed, fine, warning
 
-__all__ = ["check_cluster", "check_eviction", "check_persistence", "check_version"]
+__all__ = ["check_eviction", "check_persistence", "check_version"]
 
 _OLDEST = (6, 2)
 
@@ -53,33 +53,3 @@ def check_eviction(policy: str | None, limit: int) -> Finding:
         f"with maxmemory-policy {policy} a full server deletes working memory that is in use",
         "CONFIG SET maxmemory-policy noeviction, and a maxmemory that is large enough",
     )
-
-
-def check_cluster(
-    info: Mapping[str, str], nodes: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Finding]:
-    """Yield the findings about a cluster.
-
-    Args:
-        info: the reply to `CLUSTER INFO`.
-        nodes: the reply to `CLUSTER NODES`, by address.
-    """
-    down = [
-        address
-        for address, node in nodes.items()
-        if {"fail", "fail?", "noaddr"} & set(str(node.get("flags", "")).split(","))
-        or str(node.get("connected")).lower() == "false"
-    ]
-    for address in down:
-        yield failed(
-            f"the node {address} of the cluster is down",
-            "start it, or let a replica take over: CLUSTER FAILOVER TAKEOVER",
-        )
-    if info.get("cluster_state") != "ok":
-        state = info.get("cluster_state")
-        yield failed(
-            f"the cluster's state is {state}: some conversations have no server",
-            "start the nodes that are down, or give their slots to others: redis-cli --cluster fix",
-        )
-    elif not down:
-        yield fine(f"all {len(nodes)} nodes of the cluster are there")

@@ -30,9 +30,6 @@ def redis_driver() -> ModuleType:
 _PASSING = re.compile(
     r"(?:^|[ -])(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|NOREPLICAS|READONLY|TRYAGAIN|UNBLOCKED) "
 )
-# How many connections a store's own client opens.
-_CONNECTIONS = 16
-
 # Each new connection selects its database; a node of a cluster has one alone.
 _NO_DATABASE = ("DB index is out of range", "SELECT is not allowed in cluster mode")
 
@@ -41,9 +38,7 @@ _NO_DATABASE = ("DB index is out of range", "SELECT is not allowed in cluster mo
 def failures() -> tuple[type[Exception], ...]:
     """Return the errors that a command of redis-py may fail with."""
     known = redis_driver().exceptions
-    # redis-py stumbles over the last four while nodes of a cluster change or are closed.
-    stumbles = (AttributeError, LookupError, TypeError, ValueError)
-    return (known.RedisError, known.RedisClusterException, OSError, *stumbles)
+    return (known.RedisError, known.RedisClusterException, OSError)
 
 
 def is_transient(error: BaseException) -> bool:
@@ -59,12 +54,6 @@ def is_transient(error: BaseException) -> bool:
 def is_of_another_type(error: BaseException | None) -> bool:
     """Whether a command failed because a key holds another type than the command reads."""
     return isinstance(error, redis_driver().ResponseError) and "WRONGTYPE " in str(error)
-
-
-def lacks_database(error: BaseException) -> bool:
-    """Whether an error says that the server has no database of the client's number."""
-    known = redis_driver().exceptions
-    return isinstance(error, known.ResponseError) and str(error).startswith(_NO_DATABASE)
 
 
 def option_names() -> set[str]:
@@ -101,16 +90,11 @@ def translated(error: BaseException, client: Any) -> Exception:
     where = f"Redis at {address_of(client)}"
     if isinstance(error, redis_driver().exceptions.AskError):  # MovedError is one
         return ConfigurationError(f"{where} is a node of a cluster: pass a RedisCluster client")
-    if lacks_database(error):
-        return ConfigurationError(f"{where} has no database of that number: {error}")
     if isinstance(error, redis_driver().ResponseError):
+        if str(error).startswith(_NO_DATABASE):
+            return ConfigurationError(f"{where} has no database of that number: {error}")
         return StoreUnavailableError(f"{where} refused a command: {error}")
     return StoreUnavailableError(f"{where} is not available: {str(error) or 'no reply in time'}")
-
-
-def pauses() -> Any:
-    """Return the pauses between attempts, as redis-py takes them."""
-    return redis_driver().backoff.EqualJitterBackoff(cap=0.25, base=0.005)
 
 
 def connection_settings(seconds: float) -> dict[str, Any]:
@@ -125,8 +109,3 @@ def connection_settings(seconds: float) -> dict[str, Any]:
         "socket_connect_timeout": seconds,
         "health_check_interval": 30,
     }
-
-
-def pool_settings(seconds: float) -> dict[str, Any]:
-    """Return those of a client for one server, and of its pool: how long a call waits for it."""
-    return {**connection_settings(seconds), "max_connections": _CONNECTIONS, "timeout": seconds}

@@ -9,13 +9,11 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
 from weakref import WeakSet
 
-from jazzmine.backends.files import is_read_only
 from jazzmine.backends.sqlite.functions import add_functions
 
-__all__ = ["Connection", "create_file", "file_uri", "prepare_for_forks"]
+__all__ = ["Connection", "create_file", "file_uri"]
 
 # The pages that a connection keeps: those of the indexes' upper levels, above all.
 _CACHE_KIB = 16_384
@@ -32,60 +30,40 @@ class Connection:
     SQLite's locks belong to a process, and its own record of them is wrong in a forked one:
     it would take the database for unused, and remove what another process writes. So before
     a fork each connection is closed, once no thread uses it, and the process opens it again with
-    its next call.
+    its next call. A database in memory stays open: no thread uses it, so SQLite's own locks are
+    free in both processes.
 
     Args:
-        path: the file, without symbolic links; it must exist.
+        path: the file, without symbolic links, which must exist; None is a database in memory.
         synchronous: "full" if a commit waits for the disk, else "normal".
         reads: whether it is to read only; it then gives text as UTF-8, which is parsed as it is.
 
     Attributes:
-        lock: held by the thread that uses the driver's connection.
+        driver: the driver's connection, which autocommits and never waits for a lock, or None.
+        lock: held by the thread that uses the driver's connection. Only its owner can release it,
+            so that an interrupted call need not know whether it holds the lock.
     """
 
-    def __init__(self, path: str, synchronous: str, *, reads: bool = False) -> None:
+    def __init__(self, path: str | None, synchronous: str, *, reads: bool = False) -> None:
         self._path = path
         self._synchronous = synchronous
         self._reads = reads
-        self._driver: sqlite3.Connection | None = None
-        self.lock: threading.Lock = threading.Lock()
-        prepare_for_forks(self)
-
-    def driver(self) -> sqlite3.Connection:
-        """Return the driver's connection, which autocommits and never waits for a lock.
-
-        The caller holds `lock`.
-
-        Raises:
-            OSError: the file was removed.
-            sqlite3.Error: the database cannot be opened.
-        """
-        if self._driver is None:
-            os.stat(self._path)
-            self._driver = self._open()
-        return self._driver
+        self.driver: sqlite3.Connection | None = None
+        self.lock: threading.RLock = threading.RLock()
+        with _registering:
+            _connections.add(self)
 
     def __del__(self) -> None:
         # Otherwise the driver warns of a connection that was not closed.
-        if self._driver is not None:
-            self._driver.close()
+        if self.driver is not None:
+            self.driver.close()
 
-    def close(self) -> None:
-        """Close the driver's connection; the next use opens another. The caller holds `lock`."""
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            with suppress(sqlite3.Error):
-                driver.close()
-
-    def _open(self) -> sqlite3.Connection:
-        mode = "rw"
-        if is_read_only(self._path):
-            # SQLite could not make the file of its locks, which an immutable database lacks.
-            mode = "ro" if os.path.exists(f"{self._path}-wal") else "ro&immutable=1"
+    def open(self) -> sqlite3.Connection:
+        """Open the driver's connection. The caller holds `lock`."""
         with _opening:
             driver = sqlite3.connect(
-                file_uri(self._path, f"mode={mode}"),
-                uri=True,
+                ":memory:" if self._path is None else file_uri(self._path, "mode=rw"),
+                uri=self._path is not None,
                 timeout=0,
                 isolation_level=None,
                 check_same_thread=False,
@@ -111,12 +89,22 @@ class Connection:
         except BaseException:
             driver.close()
             raise
+        self.driver = driver
         return driver
 
+    def close(self) -> None:
+        """Close the driver's connection; `open` opens another."""
+        with self.lock:
+            driver, self.driver = self.driver, None
+            if driver is not None:
+                with suppress(sqlite3.Error):
+                    driver.close()
+
     def before_fork(self) -> None:
-        """Wait for the thread that uses it, and close it."""
+        """Wait for the thread that uses it, and close it unless that would lose the database."""
         self.lock.acquire()
-        self.close()
+        if self._path is not None:
+            self.close()
 
 
 def create_file(path: str) -> None:
@@ -127,35 +115,17 @@ def create_file(path: str) -> None:
     """
     # Closing any descriptor of a file releases the locks that SQLite has on it in this process:
     # no other thread may open the database before this descriptor is closed.
-    with _opening:
-        try:
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        except FileExistsError:
-            if not is_read_only(path) and not os.access(path, os.W_OK):
-                # SQLite would make a -shm file that may not be written either, and that stays so
-                # when the rights of the database are mended.
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None
-
-
-class Forkable(Protocol):
-    """A connection that no thread may use while the process forks."""
-
-    lock: Any
-
-    def before_fork(self) -> None:
-        """Acquire the lock, and prepare for the fork."""
+    with _opening, suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    if not os.access(path, os.W_OK):
+        # The -wal and -shm files of a reader would keep those from writing who may.
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
 _registering = threading.RLock()  # a finalizer may make a connection meanwhile
 _opening = threading.Lock()
-_connections: WeakSet[Forkable] = WeakSet()
-_closed_for_fork: list[Forkable] = []
-
-
-def prepare_for_forks(connection: Forkable) -> None:
-    """Call a connection's `before_fork` before each fork, and release its lock afterwards."""
-    with _registering:
-        _connections.add(connection)
+_connections: WeakSet[Connection] = WeakSet()
+_held_for_fork: list[Connection] = []
 
 
 def _before_fork() -> None:
@@ -163,14 +133,14 @@ def _before_fork() -> None:
     _registering.acquire()
     for connection in list(_connections):
         connection.before_fork()
-        _closed_for_fork.append(connection)
+        _held_for_fork.append(connection)
     _opening.acquire()
 
 
 def _after_fork() -> None:
     _opening.release()
-    while _closed_for_fork:
-        _closed_for_fork.pop().lock.release()
+    while _held_for_fork:
+        _held_for_fork.pop().lock.release()
     _registering.release()
 
 

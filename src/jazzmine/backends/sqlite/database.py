@@ -1,4 +1,4 @@
-"""A database: one connection that writes for several callers at once, and some that read."""
+"""A database in a file: one connection that writes for several callers, and some that read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TypeVar
 
-from jazzmine.backends.files import is_read_only
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.connection import Connection, create_file
 from jazzmine.backends.sqlite.errors import (
@@ -24,12 +22,10 @@ from jazzmine.backends.sqlite.errors import (
     lock_timeout,
     translated,
 )
-from jazzmine.backends.sqlite.file_check import check_file, require_sqlite, warn_of_network
-from jazzmine.backends.sqlite.migrations import Component, is_current, migrate, migrations
-from jazzmine.backends.sqlite.queries import TooLarge
+from jazzmine.backends.sqlite.file_check import check_file, require_sqlite, stored_version
+from jazzmine.backends.sqlite.migrations import Component, migrate, migrations
 from jazzmine.backends.sqlite.writer import Call, apply_all
 from jazzmine.deadline import Deadline
-from jazzmine.errors import NotFoundError
 
 __all__ = ["Database"]
 
@@ -39,11 +35,6 @@ T = TypeVar("T")
 
 # SQLite's own pauses grow to 100 ms, which several processes that write would mostly wait.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
-
-# SQLite empties its -wal file at 4 MB, unless reads overlap. From this size on, in bytes, a commit
-# waits for the older reads; for so many ms at most. That is looked at every so many s.
-_LARGE_LOG = 16 << 20
-_EMPTYING_MS, _EMPTIED_EVERY = 200, 1.0
 
 _IDLE_AT_MOST = 4
 
@@ -78,9 +69,7 @@ class Database:
         self._writer = Connection(self.path, synchronous)
         self._idle: deque[Connection] = deque()
         self._closed = False
-        self._file: os.stat_result | None = None
-        self._next_look = 0.0
-        self._largest_log = _LARGE_LOG
+        self._file: tuple[int, int] | None = None
 
     def pending(self) -> list[str]:
         """Return what `open` would create or change; nothing is changed.
@@ -92,7 +81,7 @@ class Database:
         for component in self._components:
             known = migrations(component.name)
             stored = check_file(self.path, component.name, len(known))
-            later = [step for step in known if step.version > stored]
+            later = known[stored:]
             pending += [f"apply {step.version:04} {step.name} to {self.path}" for step in later]
         return pending if os.path.exists(self.path) else [f"create the file {self.path}"]
 
@@ -108,9 +97,9 @@ class Database:
         require_sqlite()
         for component in self._components:
             check_file(self.path, component.name, len(migrations(component.name)))
-        warn_of_network(self.path)
         create_file(self.path)
-        self._file = os.stat(self.path)
+        status = os.stat(self.path)
+        self._file = status.st_dev, status.st_ino
         deadline = Deadline(self.timeout)
         try:
             while not self._prepare():
@@ -119,26 +108,58 @@ class Database:
             self.close()
             raise
 
+    def _prepare(self) -> bool:
+        """Bring the tables up to date, and return True, unless the database is locked."""
+        try:
+            with self._writer.lock:
+                connection = self._writer.driver or self._writer.open()
+                try:
+                    for component in self._components:
+                        known = len(migrations(component.name))
+                        if stored_version(connection, component.name) < known:
+                            _migrate(connection, component)
+                    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                    self.has_search = search.read_state(connection) is not None
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            if is_busy(error):
+                return False
+            raise translated(error, self.path) from error
+        if mode != "wal":
+            raise OSError(errno.ENOTSUP, "its file system does not support the WAL mode", self.path)
+        return True
+
     def close(self) -> None:
         """Close all connections; later calls raise `StoreClosedError`."""
         self._closed = True
-        with self._writer.lock:
-            self._writer.close()
+        self._writer.close()
         while self._idle:
             with suppress(IndexError):
-                _close(self._idle.pop())
+                self._idle.pop().close()
+
+    def _pause(self, deadline: Deadline) -> None:
+        if deadline.expired:
+            raise lock_timeout(self.path, self.timeout)
+        time.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
+
+    def _require_same_file(self) -> None:
+        """Raise OSError if the file is not the one that was opened: SQLite would use that one."""
+        status = os.stat(self.path)
+        if (status.st_dev, status.st_ino) != self._file:
+            reason = "it was replaced while it was open: close the store, and open it again"
+            raise OSError(errno.ESTALE, reason, self.path)
 
     # Reads
 
-    def read(
-        self, query: Callable[[sqlite3.Connection, int], T], size: int, deadline: Deadline
-    ) -> T:
+    def read(self, deadline: Deadline, query: Callable[..., T], *arguments: object) -> T:
         """Return the result of a query of one statement.
 
         Args:
-            query: called with a connection and `size`.
-            size: how many bytes of records it may read.
             deadline: until when it waits for another process.
+            query: called with a connection and the arguments.
+            arguments: those of the query.
 
         Raises:
             StoreClosedError: the database was closed.
@@ -147,11 +168,11 @@ class Database:
         """
         while True:
             try:
-                return self.read_now(query, size)
+                return self.read_now(query, *arguments)
             except DatabaseBusy:
                 self._pause(deadline)
 
-    def read_now(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
+    def read_now(self, query: Callable[..., T], *arguments: object) -> T:
         """Do the same as `read`, but raise `DatabaseBusy` instead of waiting."""
         if self._closed:
             raise closed_meanwhile()
@@ -162,26 +183,20 @@ class Database:
             reader = Connection(self.path, self._synchronous, reads=True)
         try:
             with reader.lock:
-                found = query(reader.driver(), size)
-        except (NotFoundError, TooLarge):
-            self._release(reader)
-            raise
+                result = query(reader.driver or reader.open(), *arguments)
         except BaseException as error:
-            _close(reader)  # whatever it was doing: the next call opens another one
+            reader.close()  # whatever it was doing: the next call opens another one
             if isinstance(error, sqlite3.Error):
                 if is_busy(error):
                     raise DatabaseBusy from None
                 raise translated(error, self.path) from error
             raise
-        self._release(reader)
-        return found
-
-    def _release(self, reader: Connection) -> None:
-        """Let a later read use the connection, whose cache has what is read often."""
+        # A later read uses its cache, which has what is read often.
         if len(self._idle) < _IDLE_AT_MOST and not self._closed:
             self._idle.append(reader)
         else:
-            _close(reader)
+            reader.close()
+        return result
 
     # Writes
 
@@ -200,7 +215,7 @@ class Database:
         self._require_same_file()
         with self._writer.lock:
             try:
-                connection = self._writer.driver()
+                connection = self._writer.driver or self._writer.open()
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.Error as error:
                 if is_busy(error):
@@ -218,60 +233,43 @@ class Database:
                 if isinstance(error, sqlite3.Error):
                     raise translated(error, self.path) from error
                 raise
-            if time.monotonic() >= self._next_look:
-                self._empty_large_log(connection)
         return True
 
-    def _require_same_file(self) -> None:
-        """Raise OSError if the file is not the one that was opened: SQLite would use that one."""
-        if self._file is None or not os.path.samestat(os.stat(self.path), self._file):
-            reason = "it was replaced while it was open: close the store, and open it again"
-            raise OSError(errno.ESTALE, reason, self.path)
+    def purge(self, deadline: Deadline) -> None:
+        """Remove deleted records from the files, where they may be left as raw bytes.
 
-    def _empty_large_log(self, connection: sqlite3.Connection) -> None:
-        """Empty the -wal file, which would grow for ever beside reads that overlap.
+        A step that is done is not repeated: rewriting a file that others read makes its log as
+        much longer. Others may write between two steps.
 
-        New reads see all of it, so that it can be emptied once the older ones have ended.
-        """
-        self._next_look = time.monotonic() + _EMPTIED_EVERY
-        try:
-            if os.path.getsize(f"{self.path}-wal") < self._largest_log:
-                return
-            connection.execute(f"PRAGMA busy_timeout = {_EMPTYING_MS}")
-            try:
-                if _empty_log(connection):
-                    self._largest_log = _LARGE_LOG
-            finally:
-                connection.execute("PRAGMA busy_timeout = 0")
-        except (OSError, sqlite3.Error) as error:
-            # What was committed is stored all the same.
-            logger.debug("%s-wal is emptied later: %s", self.path, error)
-
-    def purge_steps(self) -> Sequence[Callable[[], bool]]:
-        """Return what removes deleted records from the files, where they may be left as raw bytes.
-
-        Each step is repeated until it returns True: it returns False if others read or write, or
-        if there is more to do, so that other calls may write in between. A step that is done is
-        not repeated: rewriting a file that others read makes its log as much longer.
+        Args:
+            deadline: until when it waits for others that read or write; the log then says what is
+                left to do.
         """
         self._require_same_file()
-        self._largest_log = 0  # a later write tries it again
         steps = [self._rewrite, _empty_log]
         if self.has_search:
             steps.insert(0, search.merge)
-        return [partial(self._purge, step) for step in steps]
+        for step in steps:
+            while not self._is_done(step):
+                if deadline.expired:
+                    logger.warning(
+                        "%s: deleted text may be left in the file or its -wal file, because other"
+                        " processes write or read; the statements VACUUM and PRAGMA"
+                        " wal_checkpoint(TRUNCATE) remove it",
+                        self.path,
+                    )
+                    return
+                time.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
 
-    def _purge(self, step: Callable[[sqlite3.Connection], bool]) -> bool:
-        writer = Connection(self.path, self._synchronous)
+    def _is_done(self, step: Callable[[sqlite3.Connection], bool]) -> bool:
+        """Take a step; return False if others read or write, or if there is more to do."""
         try:
-            with writer.lock:
-                return step(writer.driver())
+            with self._writer.lock:
+                return self._closed or step(self._writer.driver or self._writer.open())
         except sqlite3.Error as error:
             if is_busy(error):
                 return False
             raise translated(error, self.path) from error
-        finally:
-            _close(writer)
 
     def _rewrite(self, connection: sqlite3.Connection) -> bool:
         """Rewrite the file without its unused bytes if that is quick.
@@ -292,49 +290,14 @@ class Database:
             )
         return True
 
-    # Opening
 
-    def _prepare(self) -> bool:
-        """Bring the tables up to date, and return True, unless the database is locked."""
-        try:
-            with self._writer.lock:
-                connection = self._writer.driver()
-                try:
-                    for component in self._components:
-                        if not is_current(connection, self.path, component):
-                            self._migrate(connection, component)
-                    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-                    if is_read_only(self.path):
-                        mode = "wal"  # which an immutable database does not say
-                    self.has_search = search.read_state(connection) is not None
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            if is_busy(error):
-                return False
-            raise translated(error, self.path) from error
-        if mode != "wal":
-            raise OSError(errno.ENOTSUP, "its file system does not support the WAL mode", self.path)
-        return True
-
-    def _migrate(self, connection: sqlite3.Connection, component: Component) -> None:
-        connection.execute("BEGIN IMMEDIATE")
-        migrate(connection, self.path, component)
-        connection.execute("COMMIT")
-        with suppress(sqlite3.Error):
-            # So that the versions can be read without the -wal file.
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-    def _pause(self, deadline: Deadline) -> None:
-        if deadline.expired:
-            raise lock_timeout(self.path, self.timeout)
-        time.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
-
-
-def _close(connection: Connection) -> None:
-    with connection.lock:
-        connection.close()
+def _migrate(connection: sqlite3.Connection, component: Component) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    migrate(connection, component)
+    connection.execute("COMMIT")
+    with suppress(sqlite3.Error):
+        # So that the versions can be read without the -wal file.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _undo(connection: sqlite3.Connection) -> None:

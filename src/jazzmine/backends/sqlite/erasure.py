@@ -6,12 +6,21 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from jazzmine.backends.sqlite import statements as sql
+from jazzmine.backends.sqlite.queries import IS_OLD
 from jazzmine.records.conversation_log import DeletedCounts
 from jazzmine.records.rows import Row, row_id
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["erase", "prune"]
+
+_DELETE_TRACES_OF_USER = """
+DELETE FROM stored_turn_traces WHERE seq IN (
+    SELECT seq FROM stored_turn_traces WHERE user_id = ? AND seq <= ? LIMIT ?)
+"""
+_CONVERSATION_OF_USER = """
+SELECT id FROM stored_conversations WHERE user_id = ? AND seq <= ? LIMIT 1
+"""
+_SOME = "FROM stored_messages WHERE {} = ? AND seq <= ? ORDER BY timestamp, seq LIMIT ?"
 
 
 def erase(
@@ -29,14 +38,14 @@ def erase(
         newest: the largest numbers of conversations, messages and traces to delete.
     """
     last = newest[2]
-    traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, last, limit]).rowcount
+    traces = connection.execute(_DELETE_TRACES_OF_USER, [user_id, last, limit]).rowcount
     erased = DeletedCounts(traces=traces)
     if traces < limit:
         rest = limit - traces
         deleted = _delete_messages(connection, "user_id", user_id, rest, newest[1])
         erased = erased.plus(deleted)
     while (rest := limit - sum(erased)) > 0:
-        row = connection.execute(sql.CONVERSATION_OF_USER, [user_id, newest[0]]).fetchone()
+        row = connection.execute(_CONVERSATION_OF_USER, [user_id, newest[0]]).fetchone()
         if row is None:
             break
         erased = erased.plus(_delete_conversation(connection, row[0], rest))
@@ -57,7 +66,8 @@ def prune(
         rest = limit - sum(erased)
         if rest <= 0:
             return erased.conversations, done
-        stored = connection.execute(sql.IS_OLD, [conversation_id, before, before]).fetchone()
+        about = {"id": conversation_id, "before": before}
+        stored = connection.execute(IS_OLD, about).fetchone()
         if stored is not None and _metadata(stored[0]) == _metadata(row[1]):
             part = _delete_conversation(connection, conversation_id, rest)
             erased = erased.plus(part)
@@ -79,7 +89,7 @@ def _delete_conversation(
     """Delete the oldest messages of a conversation, and it with the last, or later with others."""
     erased = _delete_messages(connection, "conversation_id", conversation_id, limit)
     if erased.messages < limit:
-        connection.execute(sql.DELETE_CONVERSATION, [conversation_id])
+        connection.execute("DELETE FROM stored_conversations WHERE id = ?", [conversation_id])
         erased = erased._replace(conversations=1)
     return erased
 
@@ -88,7 +98,8 @@ def _delete_messages(
     connection: sqlite3.Connection, owner: str, owner_id: str, limit: int, newest: int = MAX_INT
 ) -> DeletedCounts:
     """Delete up to `limit` messages with their traces."""
-    count, delete = sql.DELETE_SOME_MESSAGES[owner]
-    parameters = [owner_id, newest, limit]
+    some, parameters = _SOME.format(owner), [owner_id, newest, limit]
+    count = f"SELECT count(*) FROM stored_turn_traces WHERE message_id IN (SELECT id {some})"
     (traces,) = connection.execute(count, parameters).fetchone()
+    delete = f"DELETE FROM stored_messages WHERE seq IN (SELECT seq {some})"
     return DeletedCounts(0, connection.execute(delete, parameters).rowcount, traces)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from contextlib import ExitStack
 
-from jazzmine.backends.files import is_read_only
 from jazzmine.errors import LockTimeoutError, RecordTooLargeError, StoreClosedError
 
 __all__ = [
@@ -25,13 +23,10 @@ _CODES = {
     sqlite3.SQLITE_IOERR: errno.EIO,
     sqlite3.SQLITE_READONLY: errno.EACCES,
     sqlite3.SQLITE_PERM: errno.EACCES,
-    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_CANTOPEN: errno.EIO,
 }
 # Those that the module raises itself have no code.
 _TOO_LARGE = ("string longer than INT_MAX bytes", "BLOB longer than")
-
-_LONGEST_PATH = 500  # SQLite takes 512 bytes, those of the files beside it too
-_FILES = 3  # the database, and its -wal and -shm files
 
 
 class DatabaseBusy(Exception):
@@ -80,31 +75,10 @@ def translated(error: Exception, path: str) -> Exception:
     if is_busy(error):
         return LockTimeoutError(f"{path} is locked by another process; nothing was written")
     if code in _CODES:
-        return _os_error(_CODES[code], text, path)
+        number = _CODES[code]
+        if code == sqlite3.SQLITE_CANTOPEN and not os.access(os.path.dirname(path), os.W_OK):
+            number = errno.EACCES
+        return OSError(number, f"{os.strerror(number)} ({text})", path)
     if isinstance(error, sqlite3.IntegrityError):
         return error
     return OSError(errno.EIO, f"the database is damaged, or not as it should be: {text}", path)
-
-
-def _os_error(code: int, text: str, path: str) -> OSError:
-    if code == errno.EACCES:
-        code = _refusal(path)
-    return OSError(code, f"{os.strerror(code)} ({text})", path)
-
-
-def _refusal(path: str) -> int:
-    """Return why SQLite cannot open its files, which it does not say.
-
-    If the folder is gone, or there are too few descriptors, the folder cannot be opened either.
-    """
-    if len(os.fsencode(path)) > _LONGEST_PATH:
-        return errno.ENAMETOOLONG
-    if is_read_only(path):
-        return errno.EROFS
-    try:
-        with ExitStack() as opened:
-            for _ in range(_FILES):
-                opened.enter_context(os.scandir(os.path.dirname(path)))
-    except OSError as error:
-        return error.errno or errno.EACCES
-    return errno.EACCES

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-import errno
-import logging
 import os
 import sqlite3
-import stat
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 
-from jazzmine.backends.files import require_folder, require_one_name
+from jazzmine.backends.files import require_one_name, require_regular
 from jazzmine.backends.sqlite.connection import file_uri
 from jazzmine.backends.sqlite.errors import error_code, translated
 from jazzmine.errors import ConfigurationError
 
-__all__ = [
-    "APPLICATION_ID",
-    "FORMAT",
-    "SEARCH_FORMAT",
-    "check_file",
-    "newer",
-    "require_ours",
-    "require_sqlite",
-    "warn_of_network",
-]
-
-logger: logging.Logger = logging.getLogger(__name__)
+__all__ = ["APPLICATION_ID", "FORMAT", "check_file", "require_sqlite", "stored_version"]
 
 APPLICATION_ID = 0x4A5A4D4E  # "JZMN"
 """The number in the header of every database of this library."""
 
 FORMAT = 1
 """The `user_version` of a database: what a version must know before it reads any table."""
-
-SEARCH_FORMAT = 2
-"""That of one with a search index, which each program that writes must know."""
 
 _OLDEST = (3, 35, 0)
 
@@ -46,23 +29,7 @@ _LOOKS, _SECONDS_BETWEEN = 3, 0.02
 # https://www.sqlite.org/fileformat2.html#the_rollback_journal
 _JOURNAL = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 
-_NETWORK_TYPES = (
-    "nfs",
-    "cifs",
-    "smb",
-    "9p",
-    "afs",
-    "ceph",
-    "lustre",
-    "gfs",
-    "fuse.blobfuse",
-    "fuse.gcsfuse",
-    "fuse.glusterfs",
-    "fuse.juicefs",
-    "fuse.rclone",
-    "fuse.s3fs",
-    "fuse.sshfs",
-)
+_VERSION = "SELECT coalesce(max(version), 0) FROM jazzmine_migrations WHERE component = ?"
 
 
 def require_sqlite() -> None:
@@ -86,26 +53,17 @@ def check_file(path: str, component: str, version: int) -> int:
         ConfigurationError: it belongs to another application or to a newer version.
         OSError: it or its folder cannot be read.
     """
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        require_folder(path)
+    if not require_regular(path):
         return 0
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EINVAL, "not a regular file", path)
     require_one_name(path)
     if _is_half_created(path):
         return 0
-    for look in range(_LOOKS):
+    for _ in range(_LOOKS - 1):
         try:
             return _check(path, component, version)
         except (ConfigurationError, OSError):
-            if look == _LOOKS - 1:
-                raise
             time.sleep(_SECONDS_BETWEEN)
-    raise AssertionError("the last look returns or raises")
+    return _check(path, component, version)
 
 
 def _check(path: str, component: str, version: int) -> int:
@@ -114,15 +72,10 @@ def _check(path: str, component: str, version: int) -> int:
     uri = file_uri(path, "mode=ro&immutable=1")
     try:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
-            found = _number(connection, "PRAGMA application_id")
-            if found != APPLICATION_ID:
-                require_ours(connection, path)
-                return 0
+            if _number(connection, "PRAGMA application_id") != APPLICATION_ID:
+                _require_empty(connection, path)
             stored_format = _number(connection, "PRAGMA user_version")
-            stored: int = 0
-            with suppress(sqlite3.Error):
-                sql = "SELECT max(version) FROM jazzmine_migrations WHERE component = ?"
-                stored = connection.execute(sql, [component]).fetchone()[0] or 0
+            stored = stored_version(connection, component)
     except sqlite3.DatabaseError as error:
         if os.path.exists(f"{path}-wal"):
             # A checkpoint may have been interrupted: the file is read together with its -wal file,
@@ -131,8 +84,10 @@ def _check(path: str, component: str, version: int) -> int:
         if error_code(error) == sqlite3.SQLITE_NOTADB:
             raise ConfigurationError(f"{path} is no SQLite database") from error
         raise translated(error, path) from error
-    if stored_format > SEARCH_FORMAT or stored > version:
-        raise newer(path)
+    if stored_format > FORMAT or stored > version:
+        raise ConfigurationError(
+            f"{path} was written by a newer version of jazzmine; this one leaves it as it is"
+        )
     return stored
 
 
@@ -149,7 +104,7 @@ def _is_half_created(path: str) -> bool:
     return header.startswith(_JOURNAL) and header[16:20] == bytes(4)
 
 
-def require_ours(connection: sqlite3.Connection, path: str) -> None:
+def _require_empty(connection: sqlite3.Connection, path: str) -> None:
     """Raise `ConfigurationError` for a database without our number, unless it is empty."""
     found = _number(connection, "PRAGMA application_id")
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
@@ -157,48 +112,20 @@ def require_ours(connection: sqlite3.Connection, path: str) -> None:
         return
     text = f"{path} is a database of another application"
     if not found and "jazzmine_migrations" in tables:
-        stored_format = SEARCH_FORMAT if "search_state" in tables else FORMAT
         text += (
             ", or was restored from a .dump, which loses two numbers; then run PRAGMA"
-            f" application_id = {APPLICATION_ID}; PRAGMA user_version = {stored_format};"
+            f" application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
         )
     raise ConfigurationError(text)
 
 
-def newer(path: str) -> ConfigurationError:
-    """Return the error for a database that this version cannot read."""
-    return ConfigurationError(
-        f"{path} was written by a newer version of jazzmine; this one leaves it as it is"
-    )
+def stored_version(connection: sqlite3.Connection, component: str) -> int:
+    """Return the last migration of a component that a database has, or 0."""
+    if _number(connection, "PRAGMA application_id") != APPLICATION_ID:
+        return 0
+    return _number(connection, _VERSION, component)
 
 
-def _number(connection: sqlite3.Connection, query: str) -> int:
-    number: int = connection.execute(query).fetchone()[0]
+def _number(connection: sqlite3.Connection, query: str, *parameters: str) -> int:
+    number: int = connection.execute(query, parameters).fetchone()[0]
     return number
-
-
-def warn_of_network(path: str) -> None:
-    """Log a warning if the file lies on a network file system, where this can be told."""
-    kind = _file_system(path)
-    if kind is not None and kind.startswith(_NETWORK_TYPES):
-        logger.warning(
-            "%s lies on a network file system (%s): processes of several machines would damage"
-            " it, and its locks may not work; use PostgreSQL or MongoDB there",
-            path,
-            kind,
-        )
-
-
-def _file_system(path: str, mounts: str = "/proc/self/mounts") -> str | None:
-    """Return the type of the file system of a path, or None if the system does not say."""
-    longest, kind = "", None
-    try:
-        with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
-            for line in lines:
-                _, point, found, *_ = line.split(" ")
-                point = point.replace("\\040", " ").rstrip("/")
-                if path.startswith(f"{point}/") and len(point) >= len(longest):
-                    longest, kind = point, found
-    except (OSError, ValueError):
-        return None
-    return kind

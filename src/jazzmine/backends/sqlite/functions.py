@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from pydantic import ValidationError
 from pydantic_core import from_json
 
-from jazzmine.records.base import Record
 from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.json_values import contains
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
@@ -22,7 +21,14 @@ __all__ = ["add_functions"]
 # A text that is the same in JSON, however that is written.
 _PLAIN = re.compile("[A-Za-z0-9_. -]+")
 
-_ELEMENTS: dict[str, type[Record]] = {"tool_traces": ToolTrace, "llm_calls": LLMCallRecord}
+# What the elements of lists have where it is not stored.
+_ELEMENTS: dict[str, dict[str, Any]] = {
+    field: {name: info.get_default(call_default_factory=True) for name, info in fields.items()}
+    for field, fields in (
+        ("tool_traces", ToolTrace.model_fields),
+        ("llm_calls", LLMCallRecord.model_fields),
+    )
+}
 
 
 def add_functions(connection: sqlite3.Connection) -> None:
@@ -38,78 +44,51 @@ def add_functions(connection: sqlite3.Connection) -> None:
 
 def _contains(body: str, wanted: str) -> bool:
     """Return whether the `metadata` of a record in JSON has all wanted keys and values."""
-    fields = _parsed(body).get("metadata")
-    return isinstance(fields, dict) and contains(fields, _wanted(wanted))
+    fields, texts = _wanted(wanted)
+    metadata = _parsed(body, texts).get("metadata")
+    return isinstance(metadata, dict) and contains(metadata, fields)
 
 
 def _has_values(value: str, wanted: str) -> bool:
     """Return whether an object in JSON has all wanted keys and values."""
-    return contains(_parsed(value), _wanted(wanted))
+    fields, texts = _wanted(wanted)
+    return contains(_parsed(value, texts), fields)
 
 
 def _any_contains(body: str, field: str, wanted: str) -> bool:
     """Return whether an element of a trace's list has all wanted fields and values."""
-    fields, patterns = _wanted_of_element(field, wanted)
-    if not all(pattern.search(body) for pattern in patterns):
-        return False
-    elements = _parsed(body).get(field)
-    if not isinstance(elements, list):
-        return False
-    return any(_has_fields(_ELEMENTS[field], element, fields) for element in elements)
-
-
-@lru_cache(maxsize=16)
-def _wanted_of_element(field: str, wanted: str) -> tuple[dict[str, Any], list[re.Pattern[str]]]:
-    """Return the wanted values, and what a body that has them contains: it need not be parsed."""
-    fields, known = _wanted(wanted), _ELEMENTS[field].model_fields
-    patterns = [
-        re.compile(rf'"{name}"\s*:\s*{re.escape(json.dumps(value))}')
-        for name, value in fields.items()
-        if value != known[name].default
-        and (value is None or isinstance(value, (bool, int)) or _is_plain(value))
-    ]
-    return fields, patterns
-
-
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, str) and _PLAIN.fullmatch(value) is not None
-
-
-def _has_fields(kind: type[Record], element: Any, wanted: dict[str, Any]) -> bool:
-    """Return whether an element has these values; its defaults are filled in only if asked for."""
-    if not isinstance(element, dict):
-        return False
-    stored = {name: value for name, value in wanted.items() if name in element}
-    if not contains(element, stored):
-        return False
-    return len(stored) == len(wanted) or contains(_complete(kind, element), wanted)
-
-
-def _complete(kind: type[Record], element: Any) -> dict[str, Any]:
-    """Return an element with its defaults, which are not stored."""
-    try:
-        record: Record = kind.__pydantic_validator__.validate_python(element)
-    except ValidationError:
-        return element if isinstance(element, dict) else {}
-    return record.model_dump(mode="json")
+    fields, texts = _wanted(wanted, field)
+    elements, defaults = _parsed(body, texts).get(field), _ELEMENTS[field]
+    return isinstance(elements, list) and any(
+        isinstance(element, dict) and contains({**defaults, **element}, fields)
+        for element in elements
+    )
 
 
 def _forked_id(salt: str, source_id: str) -> str:
     return forked_id(_salt(salt), source_id)
 
 
-def _parsed(body: str) -> dict[str, Any]:
+def _parsed(body: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Return an object in JSON; it is empty if the body lacks a text, and need not be parsed."""
     try:
-        fields = from_json(body)
+        fields = from_json(body) if all(text in body for text in texts) else None
     except ValueError:  # of another program
-        return {}
+        fields = None
     return fields if isinstance(fields, dict) else {}
 
 
 @lru_cache(maxsize=16)
-def _wanted(wanted: str) -> dict[str, Any]:
+def _wanted(wanted: str, element: str = "") -> tuple[dict[str, Any], list[str]]:
+    """Return the wanted values, and texts that a body with them contains."""
     fields: dict[str, Any] = json.loads(wanted)
-    return fields
+    defaults = _ELEMENTS.get(element, {})
+    texts = [
+        f'"{value}"'
+        for name, value in fields.items()
+        if isinstance(value, str) and _PLAIN.fullmatch(value) and value != defaults.get(name)
+    ]
+    return fields, texts
 
 
 @lru_cache(maxsize=16)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from time import time_ns
 from typing import Any
 
 from pydantic_core import to_json
 
 from jazzmine.backends.sqlite.migrations import Component
-from jazzmine.backends.sqlite.queries import TooLarge, limit_of
+from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.records.item_paths import end_of
 from jazzmine.records.item_rows import (
     Cursor,
@@ -76,14 +76,9 @@ WHERE path = :path AND {_LIVE}
 _NEXT_REVISION = "UPDATE item_revisions SET last = last + 1 RETURNING last"
 _HIGHER_REVISIONS = "UPDATE item_revisions SET last = max(last, ?)"
 _PUT = """
-INSERT INTO stored_items (path, user_id, source_message_id, created_at, updated_at, expires_at,
-    revision, value, vector, data)
+INSERT OR REPLACE INTO stored_items (path, user_id, source_message_id, created_at, updated_at,
+    expires_at, revision, value, vector, data)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
-    source_message_id = excluded.source_message_id, created_at = excluded.created_at,
-    updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-    revision = excluded.revision, value = excluded.value, vector = excluded.vector,
-    data = excluded.data
 """
 _RENEW = f"""
 UPDATE stored_items SET expires_at = :expires_at
@@ -118,29 +113,20 @@ DELETE FROM stored_items WHERE path IN (
 """
 
 
-def ping(connection: sqlite3.Connection, _: int) -> None:
+def ping(connection: sqlite3.Connection) -> None:
     """Read a row."""
     connection.execute("SELECT last FROM item_revisions").fetchone()
 
 
-def get(connection: sqlite3.Connection, size: int, paths: Sequence[str]) -> list[ItemRow]:
-    """Return the rows at some paths.
-
-    Args:
-        connection: where they are read.
-        size: how many bytes they may have.
-        paths: each once.
-
-    Raises:
-        TooLarge: they have more.
-    """
+def get(connection: sqlite3.Connection, paths: Sequence[str]) -> list[ItemRow]:
+    """Return the rows at some paths, each of which is there once."""
     rows: list[ItemRow] = []
     now = _now()
     for first in range(0, len(paths), _PATHS_AT_ONCE):
         some = paths[first : first + _PATHS_AT_ONCE]
         names = {f"p{index}": path for index, path in enumerate(some)}
         statement = _GET.format(", ".join(f":{name}" for name in names))
-        rows += _within(size, connection.execute(statement, {**names, "now": now}))
+        rows += connection.execute(statement, {**names, "now": now})
     return rows
 
 
@@ -223,23 +209,15 @@ def rewrite(connection: sqlite3.Connection, versions: Sequence[ItemVersion]) -> 
 
 
 def page(
-    connection: sqlite3.Connection,
-    size: int,
-    query: ItemQuery,
-    limit: int | None,
-    after: Cursor | None,
+    connection: sqlite3.Connection, query: ItemQuery, limit: int | None, after: Cursor | None
 ) -> list[ItemRow]:
     """Return the rows of a page.
 
     Args:
         connection: where they are read.
-        size: how many bytes they may have.
         query: which items.
         limit: how many at most; None is no limit.
         after: the last item of the page before, or None.
-
-    Raises:
-        TooLarge: they have more.
     """
     conditions = [_LIVE]
     now = _now() if query.at is None else query.at
@@ -252,7 +230,6 @@ def page(
             conditions.append(f"{name} = :{name}")
             values[name] = wanted
     if query.where:
-        conditions += _texts(query.where, values)
         conditions.append("jazzmine_has_values(value, :where)")
         values["where"] = json.dumps(query.where)
     if query.reads == "vectors":
@@ -269,23 +246,7 @@ def page(
         f"SELECT {_ROW.format(_PARTS[query.reads])}{vector} FROM stored_items"
         f" WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT :limit"
     )
-    return _within(size, connection.execute(statement, values))
-
-
-def _texts(where: Mapping[str, Any], values: dict[str, Any]) -> list[str]:
-    """Return conditions of which SQLite needs no Python, for the plain texts among some values.
-
-    Args:
-        where: what the value of an item has to contain.
-        values: gets the parameters of the conditions.
-    """
-    conditions = []
-    for number, (key, wanted) in enumerate(where.items()):
-        if isinstance(wanted, str) and f"{key}{wanted}".isprintable() and not {*key} & {*'"\\'}:
-            found = f"CASE WHEN json_valid(value) THEN json_extract(value, :key{number}) END"
-            conditions.append(f"{found} = :text{number}")
-            values.update({f"key{number}": f'$."{key}"', f"text{number}": wanted})
-    return conditions
+    return connection.execute(statement, values).fetchall()
 
 
 def namespaces(
@@ -314,17 +275,6 @@ def move_user(connection: sqlite3.Connection, from_id: str, to_id: str) -> int:
 def prune(connection: sqlite3.Connection, limit: int, user_id: str | None) -> int:
     """Delete up to `limit` expired items (of a user), and return how many."""
     return connection.execute(_PRUNE, {"now": _now(), "limit": limit, "user": user_id}).rowcount
-
-
-def _within(size: int, rows: sqlite3.Cursor) -> list[ItemRow]:
-    found: list[ItemRow] = []
-    for row in rows:
-        size -= len(row[1]) + len(row[2] or b"")
-        if size < 0:
-            rows.close()  # otherwise the next call would read in the transaction of this one
-            raise TooLarge
-        found.append(row)
-    return found
 
 
 def _now() -> int:

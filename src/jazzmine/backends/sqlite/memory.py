@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from typing import NamedTuple
+from collections.abc import Mapping
+
+from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
 
 __all__ = [
-    "Row",
     "conversations",
     "count",
     "erase_expired",
@@ -18,7 +19,6 @@ __all__ = [
     "lock",
     "ping",
     "renew",
-    "replace",
     "sweep",
     "unlock",
     "write",
@@ -29,20 +29,29 @@ _SWEPT_AT_ONCE = 500
 _IS_FREE = """(lock_token IS NULL OR lock_token = :token OR lock_expires_at <= :now
     OR lock_taken_at > :now + 1)"""  # the clock was set back: nobody knows when it expires
 
-_IS_READ = f"""conversation_id = :id AND substr(marks, 1, 16) = :read AND expires_at > :now
-    AND {_IS_FREE}"""
+_IS_STORED = "conversation_id = :conversation_id AND expires_at > :now"
+_IS_READ = f"{_IS_STORED} AND substr(marks, 1, 16) = :read_mark"
 
+_LOAD = f"""
+SELECT marks, data, coalesce(user_id, ''), CASE WHEN NOT {_IS_FREE} THEN lock_holder END,
+    max(0.0, :now - coalesce(lock_taken_at, 0.0))
+FROM working_memory WHERE {_IS_STORED}
+"""
+_RENEW = f"""
+UPDATE working_memory SET expires_at = :expires_at, sweep_after = :sweep_after
+WHERE {_IS_STORED}
+"""
+_DELETE = f"DELETE FROM working_memory WHERE {_IS_READ} AND {_IS_FREE}"
 _UPDATE = f"""
 UPDATE working_memory
-SET user_id = :user, format = :format, expires_at = :expires_at, sweep_after = :sweep_after,
+SET user_id = :user_id, format = :format, expires_at = :expires_at, sweep_after = :sweep_after,
     marks = substr(:mark || marks, 1, 256), lock_token = NULL, data = :data
-WHERE {_IS_READ}
+WHERE {_IS_READ} AND {_IS_FREE}
 """
-
 _INSERT = """
 INSERT INTO working_memory
     (conversation_id, user_id, format, expires_at, sweep_after, marks, data)
-VALUES (:id, :user, :format, :expires_at, :sweep_after, :mark, :data)
+VALUES (:conversation_id, :user_id, :format, :expires_at, :sweep_after, :mark, :data)
 ON CONFLICT (conversation_id) DO UPDATE
 SET user_id = excluded.user_id, format = excluded.format, expires_at = excluded.expires_at,
     sweep_after = excluded.sweep_after, marks = excluded.marks, lock_token = NULL,
@@ -50,153 +59,91 @@ SET user_id = excluded.user_id, format = excluded.format, expires_at = excluded.
 WHERE expires_at <= :now
 """
 
-# Another form of what was read, under the same mark: a block that holds the lock goes on.
-_REPLACE = """
-UPDATE working_memory SET format = :format, data = :data
-WHERE conversation_id = :id AND substr(marks, 1, 16) = :read AND expires_at > :now
-"""
-
 _LOCK = f"""
 UPDATE working_memory
 SET lock_token = :token, lock_holder = :holder,
     lock_taken_at = CASE WHEN :renews THEN lock_taken_at ELSE :now END,
     lock_expires_at = :now + :seconds, expires_at = :expires_at, sweep_after = :sweep_after
-WHERE conversation_id = :id AND expires_at > :now AND {_IS_FREE}
-    AND (lock_token = :token OR NOT :renews)
+WHERE {_IS_STORED} AND {_IS_FREE} AND (lock_token = :token OR NOT :renews)
+"""
+_UNLOCK = """
+UPDATE working_memory SET lock_token = NULL WHERE conversation_id = ? AND lock_token = ?
+"""
+_CONVERSATIONS = """
+SELECT conversation_id FROM working_memory
+WHERE expires_at > :now AND (:user IS NULL OR user_id = :user) LIMIT :limit
+"""
+_SWEEP = """
+DELETE FROM working_memory WHERE conversation_id IN (
+    SELECT conversation_id FROM working_memory
+    WHERE sweep_after < :now AND expires_at < :now LIMIT :limit)
 """
 
 
-class Row(NamedTuple):
-    """What is stored for a conversation.
-
-    Attributes:
-        holder: who else holds its lock; None for nobody.
-        held_for: since when, in s.
-    """
-
-    marks: str = ""
-    data: bytes | None = None
-    user_id: str | None = None
-    holder: str | None = None
-    held_for: float = 0.0
+def load(connection: sqlite3.Connection, conversation_id: str) -> Stored:
+    """Return what is stored for a conversation."""
+    marks, data, user_id, *_ = _row(connection, {"conversation_id": conversation_id, "token": ""})
+    return Stored(marks[:16], data, user_id)
 
 
-def load(connection: sqlite3.Connection, conversation_id: str, token: str = "") -> Row:
-    """Return what is stored for a conversation, and who else than a token holds its lock."""
-    now = time.time()
-    row = connection.execute(
-        f"SELECT marks, data, user_id, CASE WHEN NOT {_IS_FREE} THEN lock_holder END, lock_taken_at"
-        " FROM working_memory WHERE conversation_id = :id AND expires_at > :now",
-        {"id": conversation_id, "token": token, "now": now},
-    ).fetchone()
-    if row is None:
-        return Row()
-    marks, data, user_id, holder, taken_at = row
-    held_for = max(0.0, now - taken_at) if holder is not None else 0.0
-    return Row(_text(marks), data, _text_or_none(user_id), _text_or_none(holder), held_for)
-
-
-def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> Row:
+def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> Stored:
     """Return what is stored, whose time to live starts anew."""
-    connection.execute(
-        "UPDATE working_memory SET expires_at = :expires_at, sweep_after = :sweep_after"
-        " WHERE conversation_id = :id AND expires_at > :now",
-        {"id": conversation_id, **_times(ttl)},
-    )
+    connection.execute(_RENEW, {"conversation_id": conversation_id, **_times(ttl)})
     return load(connection, conversation_id)
 
 
-def write(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    read_mark: str,
-    mark: str,
-    token: str,
-    state: tuple[bytes, str, int] | None,
-    ttl: float,
-) -> Row | None:
+def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Locked | Stored | None:
     """Write a state, or delete it, if what is stored has the mark that was read.
 
     Args:
-        mark: that of the save.
-        token: the lock that the save holds and releases; "" without one.
-        state: the data, the user and the format of what is written; None to delete.
+        connection: in a write transaction.
+        save: what is written.
         ttl: how long it is kept, in s.
 
     Returns:
-        None if it was written, or else what is stored.
+        None if it was written, now or by an earlier attempt; or else what is stored.
     """
-    values = {"id": conversation_id, "read": read_mark, "mark": mark, "token": token, **_times(ttl)}
-    if state is None:
-        statement = f"DELETE FROM working_memory WHERE {_IS_READ}"
-    else:
-        values |= dict(zip(("data", "user", "format"), state, strict=True))
-        statement = _UPDATE if read_mark else _INSERT
+    values = {**save._asdict(), **_times(ttl)}
+    statement = _DELETE if save.data is None else _UPDATE if save.read_mark else _INSERT
     if connection.execute(statement, values).rowcount:
         return None
-    return load(connection, conversation_id, token)
+    row = _row(connection, values)
+    return None if save.mark in row[0] else outcome_of(*row)
 
 
-def lock(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    token: str,
-    holder: str,
-    seconds: float,
-    renews: bool,
-    ttl: float,
-) -> Row:
+def lock(connection: sqlite3.Connection, lock: Lock, ttl: float) -> Stored | Locked:
     """Take a lock where there is a state, or let one last longer that is held still.
 
+    Args:
+        connection: in a write transaction.
+        lock: which lock.
+        ttl: how long the state is kept, in s.
+
     Returns:
-        what is stored, and who else holds the lock.
+        What is stored, or who else holds the lock.
     """
-    values = {"id": conversation_id, "token": token, "holder": holder, "renews": renews}
-    connection.execute(_LOCK, {**values, "seconds": seconds, **_times(ttl)})
-    return load(connection, conversation_id, token)
+    values = {**lock._asdict(), **_times(ttl)}
+    connection.execute(_LOCK, values)
+    return outcome_of(*_row(connection, values))
 
 
 def unlock(connection: sqlite3.Connection, conversation_id: str, token: str) -> None:
     """Release the lock if it is held with this token."""
-    connection.execute(
-        "UPDATE working_memory SET lock_token = NULL WHERE conversation_id = ? AND lock_token = ?",
-        [conversation_id, token],
-    )
-
-
-def replace(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    read_mark: str,
-    data: bytes,
-    format_number: int,
-) -> bool:
-    """Store another form of the state that was read, if it is there still; return whether."""
-    values = {
-        "id": conversation_id,
-        "read": read_mark,
-        "data": data,
-        "format": format_number,
-        "now": time.time(),
-    }
-    return connection.execute(_REPLACE, values).rowcount > 0
+    connection.execute(_UNLOCK, [conversation_id, token])
 
 
 def conversations(
-    connection: sqlite3.Connection, user_id: str | None, limit: int = -1
+    connection: sqlite3.Connection, user_id: str | None, limit: int | None
 ) -> list[str]:
     """Return the conversations that have a state, all of them or those of a user.
 
     Args:
-        limit: how many at most; -1 is no limit.
+        connection: where they are read.
+        user_id: whose; None is all users.
+        limit: how many at most.
     """
-    found = connection.execute(
-        "SELECT conversation_id FROM working_memory WHERE expires_at > :now"
-        + ("" if user_id is None else " AND user_id = :user")
-        + " LIMIT :limit",
-        {"user": user_id, "now": time.time(), "limit": limit},
-    )
-    return [_text(row[0]) for row in found]
+    values = {"user": user_id, "now": time.time(), "limit": -1 if limit is None else limit}
+    return [_text(row[0]) for row in connection.execute(_CONVERSATIONS, values)]
 
 
 def count(connection: sqlite3.Connection) -> int:
@@ -221,13 +168,19 @@ def ping(connection: sqlite3.Connection) -> None:
 
 def sweep(connection: sqlite3.Connection) -> bool:
     """Delete some of what has expired; return whether there may be more."""
-    now = time.time()
-    deleted = connection.execute(
-        "DELETE FROM working_memory WHERE conversation_id IN (SELECT conversation_id"
-        " FROM working_memory WHERE sweep_after < ? AND expires_at < ? LIMIT ?)",
-        [now, now, _SWEPT_AT_ONCE],
-    )
-    return deleted.rowcount == _SWEPT_AT_ONCE
+    values = {"now": time.time(), "limit": _SWEPT_AT_ONCE}
+    return connection.execute(_SWEEP, values).rowcount == _SWEPT_AT_ONCE
+
+
+def _row(
+    connection: sqlite3.Connection, values: Mapping[str, object]
+) -> tuple[str, bytes | None, str, str | None, float]:
+    """Return what is stored, and who else than a token holds the lock for how long, in s."""
+    row = connection.execute(_LOAD, {"now": time.time(), **values}).fetchone()
+    if row is None:
+        return "", None, "", None, 0.0
+    marks, data, user_id, holder, held_for = row
+    return _text(marks), data, _text(user_id), holder and _text(holder), held_for
 
 
 def _times(ttl: float) -> dict[str, float]:
@@ -243,7 +196,3 @@ def _times(ttl: float) -> dict[str, float]:
 def _text(value: str | bytes) -> str:
     """Return a text, which connections that only read return as UTF-8."""
     return value if isinstance(value, str) else str(value, "utf-8")
-
-
-def _text_or_none(value: str | bytes | None) -> str | None:
-    return None if value is None else _text(value)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar
-from weakref import finalize
 
 from jazzmine.backends.sqlite import search
-from jazzmine.backends.sqlite.connection import prepare_for_forks
+from jazzmine.backends.sqlite.connection import Connection
 from jazzmine.backends.sqlite.errors import (
     DatabaseBusy,
     closed_meanwhile,
@@ -19,7 +17,6 @@ from jazzmine.backends.sqlite.errors import (
     translated,
 )
 from jazzmine.backends.sqlite.file_check import require_sqlite
-from jazzmine.backends.sqlite.functions import add_functions
 from jazzmine.backends.sqlite.migrations import Component, migrate
 from jazzmine.backends.sqlite.writer import Call, apply_all
 from jazzmine.deadline import Deadline
@@ -41,19 +38,15 @@ class MemoryDatabase:
         path: what error messages call it.
 
     Attributes:
-        lock: held while the connection is used.
         has_search: whether messages are indexed in the transaction that stores them.
     """
 
     def __init__(self, component: Component, timeout: float = 30.0, path: str = "memory:") -> None:
         self.path: str = path
         self.timeout: float = timeout
-        # Only its owner can release it, so that an interrupted call need not know whether it is.
-        self.lock: threading.RLock = threading.RLock()
         self.has_search: bool = False
         self._component = component
-        self._connection: sqlite3.Connection | None = None
-        prepare_for_forks(self)
+        self._connection = Connection(None, "off")
 
     def pending(self) -> list[str]:
         """Return what `open` would create: nothing that stays."""
@@ -62,43 +55,28 @@ class MemoryDatabase:
     def open(self) -> None:
         """Create the tables."""
         require_sqlite()
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        # A store that is dropped has nothing to lose, so that nobody need be warned.
-        finalize(self, connection.close).atexit = False
-        connection.text_factory = bytes
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA temp_store = MEMORY")
-        add_functions(connection)
-        migrate(connection, self.path, self._component)
-        connection.execute("PRAGMA foreign_keys = ON")
-        self._connection = connection
+        with self._connection.lock:
+            connection = self._connection.open()
+            migrate(connection, self._component)
+            connection.text_factory = bytes
 
     def close(self) -> None:
         """Drop everything; later calls raise `StoreClosedError`."""
         with self._use(self.timeout):
-            connection, self._connection = self._connection, None
-            if connection is not None:
-                connection.close()
+            self._connection.close()
 
-    def before_fork(self) -> None:
-        """Wait for the thread that uses it: SQLite's own locks are then free in both processes."""
-        self.lock.acquire()
-
-    def purge_steps(self) -> Sequence[Callable[[], bool]]:
-        """Return what removes deleted records from files: nothing, no file has them."""
-        return []
+    def purge(self, deadline: Deadline) -> None:
+        """Remove deleted records from files: none has them."""
 
     # Reads
 
-    def read(
-        self, query: Callable[[sqlite3.Connection, int], T], size: int, deadline: Deadline
-    ) -> T:
+    def read(self, deadline: Deadline, query: Callable[..., T], *arguments: object) -> T:
         """Return the result of a query, after other threads have used the database.
 
         Args:
-            query: called with the connection and `size`.
-            size: how many bytes of records it may read.
             deadline: until when it waits for other threads.
+            query: called with the connection and the arguments.
+            arguments: those of the query.
 
         Raises:
             StoreClosedError: the database was closed.
@@ -108,14 +86,14 @@ class MemoryDatabase:
         with self._use(deadline.remaining()) as connection:
             if self.is_stale():
                 self._update(connection)
-            return query(connection, size)
+            return query(connection, *arguments)
 
-    def read_now(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
+    def read_now(self, query: Callable[..., T], *arguments: object) -> T:
         """Do the same as `read`, but raise `DatabaseBusy` instead of waiting."""
         if self.is_stale():
             raise DatabaseBusy
         with self._use(_SHORTLY, DatabaseBusy()) as connection:
-            return query(connection, size)
+            return query(connection, *arguments)
 
     def is_stale(self) -> bool:
         """Whether a read takes long, because it has to update the records."""
@@ -132,45 +110,48 @@ class MemoryDatabase:
             timeout: how long, in s, it waits for another thread.
             error: what is raised then.
         """
+        lock = self._connection.lock
         try:
             # When the program ends, a thread that holds the lock never releases it.
-            if not self.lock.acquire(timeout=0.0 if sys.is_finalizing() else timeout):
+            if not lock.acquire(timeout=0.0 if sys.is_finalizing() else timeout):
                 raise error or lock_timeout(self.path, self.timeout)
-            if self._connection is None:
+            if self._connection.driver is None:
                 raise closed_meanwhile()
-            yield self._connection
+            yield self._connection.driver
         except sqlite3.Error as failure:
             raise translated(failure, self.path) from failure
         finally:
             with suppress(RuntimeError):  # it was not acquired
-                self.lock.release()
+                lock.release()
 
     # Writes
 
     def commit(self, calls: Sequence[Call]) -> bool:
-        """Make the changes of some calls in one transaction, and return True.
+        """Make the changes of some calls in one transaction.
+
+        Returns:
+            False if another process writes; no call was begun.
 
         Raises:
             OSError: nothing changed.
         """
         with self._use(self.timeout) as connection:
-            self._transact(connection, calls)
+            if self.is_stale():
+                self._update(connection)
+            connection.text_factory = str
+            try:
+                before = connection.total_changes
+                connection.execute("BEGIN")
+                apply_all(connection, calls, self.path)
+                if self.has_search:
+                    self.has_search = search.index_changes(connection)
+                self._keep(connection, connection.total_changes != before)
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                connection.text_factory = bytes
         return True
-
-    def _transact(self, connection: sqlite3.Connection, calls: Sequence[Call]) -> None:
-        connection.text_factory = str
-        try:
-            before = connection.total_changes
-            connection.execute("BEGIN")
-            apply_all(connection, calls, self.path)
-            if self.has_search:
-                self.has_search = search.index_changes(connection)
-            self._keep(connection, connection.total_changes != before)
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            connection.text_factory = bytes
 
     def _keep(self, connection: sqlite3.Connection, changed: bool) -> None:
         """Store the records outside of the memory before a commit."""

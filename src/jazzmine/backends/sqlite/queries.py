@@ -1,95 +1,107 @@
-"""The queries for lists of messages and conversations."""
+"""The queries for records; each returns an id and a body, then what its statement says."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
-from jazzmine.backends.sqlite import statements as sql
+from jazzmine.backends.sqlite.rows import TABLES
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import FlaggedShown
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
 
 __all__ = [
-    "CONVERSATIONS_BY",
-    "MESSAGES_BY",
-    "NEWEST",
-    "TooLarge",
+    "IS_OLD",
+    "NEXT_MESSAGES",
+    "NEXT_STORED",
+    "OLD_CONVERSATIONS",
+    "PING",
+    "SHOWN",
+    "STORED",
+    "TRACES_OF_CONVERSATION",
+    "TRACE_OF_MESSAGE",
     "count_messages",
     "limit_of",
     "messages_by_ids",
+    "newest_sequence",
     "page",
     "row",
     "rows",
-    "within",
 ]
 
-# The owner of all conversations is the same for each, "".
-CONVERSATIONS_BY = {
-    (owner, with_condition, with_user): sql.Listing(
-        "stored_conversations",
-        owner or "''",
-        "last_updated_at",
-        "DESC",
-        f"{'jazzmine_contains(body, ?)' if with_condition else 'true'}"
-        f"{' AND user_id = ?' if with_user else ''}",
-    )
-    for owner in ("user_id", "agent_id", None)
-    for with_condition in (False, True)
-    for with_user in (False, True)
-}
-MESSAGES_BY = {
-    owner: sql.Listing("stored_messages", owner, "timestamp", "ASC")
-    for owner in ("conversation_id", "user_id")
+PING = "SELECT count(*) FROM jazzmine_migrations"
+
+STORED = {kind: f"SELECT id, body FROM {table} WHERE id = ?" for kind, table in TABLES.items()}
+TRACE_OF_MESSAGE = "SELECT id, body FROM stored_turn_traces WHERE message_id = ?"
+
+# Those after a number, with their own, as first stored.
+NEXT_STORED = {
+    kind: f"SELECT id, body, seq FROM {table} WHERE seq > ? ORDER BY seq LIMIT ?"
+    for kind, table in TABLES.items()
 }
 
-# A conversation's newest messages, by which flagged ones are shown.
-_SHOWN: dict[FlaggedShown, str] = {
-    "none": "NOT is_flagged",
-    "calls": "(NOT is_flagged OR is_call)",
-    "all": "true",
+# With the cursor of the next page.
+NEXT_MESSAGES = """
+SELECT id, body, timestamp, seq FROM stored_messages
+WHERE conversation_id = ? AND (timestamp, seq) > (?, ?) ORDER BY timestamp, seq LIMIT ?
+"""
+
+TRACES_OF_CONVERSATION = """
+SELECT id, body FROM stored_turn_traces WHERE conversation_id = ? ORDER BY turn_number, seq
+"""
+
+# The conversations are chosen from the index alone, and their rows are not read.
+_LATER_MESSAGE = "SELECT 1 FROM stored_messages WHERE conversation_id = {} AND timestamp >= :before"
+_OLD = f"""
+SELECT id, body, last_updated_at, seq FROM stored_conversations WHERE seq IN (
+    SELECT seq FROM stored_conversations AS old
+    WHERE last_updated_at < :before AND (last_updated_at, seq) > (:time, :seq) {{of_user}}
+    AND NOT EXISTS (
+        {_LATER_MESSAGE.format("(SELECT id FROM stored_conversations WHERE seq = old.seq)")})
+    ORDER BY last_updated_at, seq LIMIT :limit)
+ORDER BY last_updated_at, seq
+"""
+OLD_CONVERSATIONS = {
+    False: _OLD.format(of_user=""),
+    True: _OLD.format(of_user="AND user_id = :user"),
 }
-NEWEST = {
-    flagged: sql.Listing("stored_messages", "conversation_id", "timestamp", "DESC", condition)
-    for flagged, condition in _SHOWN.items()
-}
+"""The next conversations to prune, of all users or of one."""
+
+IS_OLD = f"""
+SELECT body FROM stored_conversations AS old WHERE id = :id AND last_updated_at < :before
+AND NOT EXISTS ({_LATER_MESSAGE.format("old.id")})
+"""
+
+_MESSAGE_COUNT = "SELECT count(*) FROM stored_messages WHERE conversation_id = ?"
+
+# The numbers of the records that were first stored last.
+_NEWEST_SEQUENCES = "SELECT " + ", ".join(
+    f"(SELECT coalesce(max(seq), 0) FROM {table})" for table in TABLES.values()
+)
 
 # SQLite takes 32,766 parameters.
 _IDS_AT_ONCE = 30_000
 
 
-class TooLarge(Exception):
-    """A read has met so much data that another thread should read it."""
+# The condition of a list, by which flagged messages it has.
+SHOWN: dict[FlaggedShown, str] = {
+    "none": "NOT is_flagged",
+    "calls": "(NOT is_flagged OR is_call)",
+    "all": "true",
+}
 
 
-def row(statement: str, key: str, connection: sqlite3.Connection, size: int) -> Row | None:
+def row(connection: sqlite3.Connection, statement: str, key: str) -> Row | None:
     """Return the row of a key."""
     found: Row | None = connection.execute(statement, [key]).fetchone()
     return found
 
 
-def within(
-    query: Callable[..., Iterable[Row]],
-    arguments: Sequence[object],
-    connection: sqlite3.Connection,
-    size: int,
-) -> list[Row]:
-    """Return the rows of a query, whose bodies have up to `size` bytes together.
-
-    Raises:
-        TooLarge: they have more.
-    """
-    found: list[Row] = []
-    source = query(connection, *arguments)
-    for row in source:
-        size -= len(row[1])
-        if size < 0:
-            if isinstance(source, sqlite3.Cursor):
-                source.close()  # otherwise the next call would read in the transaction of this one
-            raise TooLarge
-        found.append(row)
-    return found
+def rows(connection: sqlite3.Connection, statement: str, parameters: Sequence[object]) -> list[Row]:
+    """Return the rows of a statement."""
+    return connection.execute(statement, parameters).fetchall()
 
 
 def limit_of(count: int | None) -> int:
@@ -99,36 +111,43 @@ def limit_of(count: int | None) -> int:
 
 def page(
     connection: sqlite3.Connection,
-    listing: sql.Listing,
-    parameters: Sequence[object],
+    table: str,
+    order: Literal["timestamp ASC", "timestamp DESC", "last_updated_at DESC"],
+    conditions: Mapping[str, object],
     limit: int | None,
     after: str | None,
-) -> Iterable[Row]:
+) -> list[Row]:
     """Return the rows of a page.
 
     Args:
         connection: where they are read.
-        listing: the statements.
-        parameters: those of the listing's condition.
+        table: the table of the records.
+        order: the column by which they are sorted, and then by `seq`, and the direction.
+        conditions: what they have to meet, each with its parameter, or None if it has none. The
+            first one is that of the owner.
         limit: how many at most; None is no limit.
         after: the id of the last record of the page before, or None.
 
     Raises:
-        NotFoundError: the page should start after a record that is not in the listing.
+        NotFoundError: the page should start after a record that is not the owner's.
     """
-    if after is None:
-        return connection.execute(listing.first, [*parameters, limit_of(limit)])
-    cursor = connection.execute(listing.cursor, [after, parameters[0]]).fetchone()
-    if cursor is None:
-        raise NotFoundError(f"after={after!r} is no record of this listing")
-    return connection.execute(listing.next, [*parameters, *cursor, limit_of(limit)])
-
-
-def rows(
-    connection: sqlite3.Connection, statement: str, parameters: Sequence[object]
-) -> Iterable[Row]:
-    """Return the rows of a statement."""
-    return connection.execute(statement, parameters)
+    time, direction = order.split()
+    owner, parameter = next(iter(conditions.items()))
+    wanted = " AND ".join(conditions)
+    parameters = [value for value in conditions.values() if value is not None]
+    if after is not None:
+        query = f"SELECT {time}, seq FROM {table} WHERE {owner} AND id = ?"
+        about = [after] if parameter is None else [parameter, after]
+        cursor = connection.execute(query, about).fetchone()
+        if cursor is None:
+            raise NotFoundError(f"after={after!r} is no record of this listing")
+        wanted += f" AND ({time}, seq) {'>' if direction == 'ASC' else '<'} (?, ?)"
+        parameters += cursor
+    statement = (
+        f"SELECT id, body FROM {table} WHERE {wanted}"
+        f" ORDER BY {time} {direction}, seq {direction} LIMIT ?"
+    )
+    return connection.execute(statement, [*parameters, limit_of(limit)]).fetchall()
 
 
 def messages_by_ids(connection: sqlite3.Connection, message_ids: Sequence[str]) -> list[Row]:
@@ -139,7 +158,9 @@ def messages_by_ids(connection: sqlite3.Connection, message_ids: Sequence[str]) 
         # A power of two, so that few statements have to be prepared.
         count = min(1 << (len(ids) - 1).bit_length(), _IDS_AT_ONCE)
         ids += ids[-1:] * (count - len(ids))
-        for row in connection.execute(sql.messages_by_ids(count), ids):
+        marks = ", ".join("?" * count)
+        statement = f"SELECT id, body FROM stored_messages WHERE id IN ({marks})"
+        for row in connection.execute(statement, ids):
             found[row[0] if isinstance(row[0], str) else row[0].decode()] = row
     wanted = map(found.get, message_ids)
     return [row for row in wanted if row is not None]
@@ -150,6 +171,12 @@ def count_messages(
 ) -> dict[str, int]:
     """Return how many messages some conversations have."""
     return {
-        conversation_id: connection.execute(sql.MESSAGE_COUNT, [conversation_id]).fetchone()[0]
+        conversation_id: connection.execute(_MESSAGE_COUNT, [conversation_id]).fetchone()[0]
         for conversation_id in conversation_ids
     }
+
+
+def newest_sequence(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """Return the numbers of the conversation, message and trace that were first stored last."""
+    conversation, message, trace = connection.execute(_NEWEST_SEQUENCES).fetchone()
+    return conversation, message, trace

@@ -1,17 +1,43 @@
-"""Convert records to values of columns, in the order of the statements."""
+"""The tables of a message store, and the values of their columns for a record."""
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from jazzmine.records.base import RecordKind
 from jazzmine.records.context_window import CALLERS
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["Values", "conversation_values", "message_values", "trace_values"]
+__all__ = [
+    "CONVERSATION_COLUMNS",
+    "MESSAGE_COLUMNS",
+    "TABLES",
+    "TRACE_COLUMNS",
+    "Values",
+    "conversation_values",
+    "message_values",
+    "trace_values",
+]
 
 Values: TypeAlias = tuple[Any, ...]
+
+TABLES: dict[RecordKind, str] = {
+    "conversations": "stored_conversations",
+    "messages": "stored_messages",
+    "traces": "stored_turn_traces",
+}
+
+# The columns in the order of the values below.
+CONVERSATION_COLUMNS = "id, user_id, agent_id, last_updated_at, body"
+MESSAGE_COLUMNS = "id, conversation_id, user_id, timestamp, is_flagged, is_call, body"
+TRACE_COLUMNS = (
+    "id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms,"
+    " total_latency_ms, total_prompt_tokens, total_completion_tokens, total_tokens,"
+    " total_energy_kwh, total_co2_g, cached_prompt_tokens, cache_write_tokens, reasoning_tokens,"
+    " cost_usd, unreported_calls, unpriced_calls, detected_intent, has_errors, is_copy, body"
+)
 
 
 def conversation_values(record: Conversation, body: bytes) -> Values:

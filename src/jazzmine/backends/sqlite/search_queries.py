@@ -21,19 +21,13 @@ from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, C
 
 __all__ = ["count_found", "list_found"]
 
-# The entries that are not in the FTS5 table yet: they are few.
-_WAITING = """(
-    SELECT seq, id, timestamp, entry,
-        ' ' || scope || ' ' || replace(entry, '|', ' ') || ' ' AS words
-    FROM search_entries WHERE seq > (SELECT last_seq FROM search_state)) AS entries"""
-
 # The FTS5 table has the messages in the order of their numbers. Mostly this is that of their
 # timestamps: the last ones that match are the newest, unless some were stored before them that are
 # newer.
-_ROW = "SELECT entries.seq, entries.timestamp, entries.id, entries.entry"
+_ROW = "SELECT entries.rowid AS seq, entries.timestamp, entries.id, entries.entry"
 _LIST = f"""
 WITH last AS MATERIALIZED (
-    {_ROW} $indexed ORDER BY search_index.rowid DESC LIMIT ?
+    {_ROW} $found ORDER BY entries.rowid DESC LIMIT ?
 ), oldest AS MATERIALIZED (
     SELECT min(seq) AS seq, min(timestamp) AS timestamp FROM last HAVING count(*) = ?
 ), newer_blocks AS MATERIALIZED (
@@ -43,30 +37,13 @@ WITH last AS MATERIALIZED (
 SELECT id, entry FROM (
     SELECT * FROM last
     UNION ALL
-    {_ROW} $indexed
-        AND search_index.rowid >= coalesce((SELECT min(block) << 10 FROM newer_blocks), {MAX_INT})
-        AND search_index.rowid < coalesce((SELECT seq FROM oldest), 0)
-        AND search_index.rowid >> 10 IN newer_blocks
-        AND entries.timestamp > (SELECT timestamp FROM oldest)
-    UNION ALL
-    {_ROW} $waiting)
+    {_ROW} $found
+        AND entries.rowid >= coalesce((SELECT min(block) << 10 FROM newer_blocks), {MAX_INT})
+        AND entries.rowid < coalesce((SELECT seq FROM oldest), 0)
+        AND entries.rowid >> 10 IN newer_blocks
+        AND entries.timestamp > (SELECT timestamp FROM oldest))
 ORDER BY timestamp DESC, seq DESC LIMIT ?
 """
-_COUNT = "SELECT count(*) FROM (SELECT 1 $indexed UNION ALL SELECT 1 $waiting LIMIT ?)"
-
-
-class _Match(NamedTuple):
-    """What a message has, said twice.
-
-    Attributes:
-        query: for the FTS5 table.
-        condition: for the words of an entry, in SQL.
-        parts: the parameters of the condition.
-    """
-
-    query: str
-    condition: str
-    parts: tuple[str, ...]
 
 
 class _Source(NamedTuple):
@@ -80,41 +57,33 @@ def count_found(
     connection: sqlite3.Connection, clauses: Sequence[Clause], scope: SearchScope
 ) -> Counts:
     """Count the messages of a scope, and those of them that have each clause."""
-    in_scope = _scope_tokens(scope)
-    if scope.roles:
-        total = _count(connection, _joined("AND", in_scope), scope, MOST_MESSAGES_COUNTED)
-    else:
-        source = _messages(scope)
-        query = f"SELECT count(*) FROM (SELECT 1 {source.sql} LIMIT ?)"
-        parameters = [*source.parameters, MOST_MESSAGES_COUNTED]
-        total = connection.execute(query, parameters).fetchone()[0]
-    found = [
-        _count(connection, _joined("AND", [_held(clause), *in_scope]), scope, MOST_FOUND_COUNTED)
-        for clause in clauses
-    ]
-    return total, found
+    in_scope = _scope_words(scope)
+    source = _found(_joined("AND", in_scope), scope) if scope.roles else _messages(scope)
+    found = [_found(_joined("AND", [_held(clause), *in_scope]), scope) for clause in clauses]
+    counts = [_count(connection, one, MOST_FOUND_COUNTED) for one in found]
+    return _count(connection, source, MOST_MESSAGES_COUNTED), counts
+
+
+def _count(connection: sqlite3.Connection, source: _Source, most: int) -> int:
+    statement = f"SELECT count(*) FROM (SELECT 1 {source.sql} LIMIT ?)"
+    count: int = connection.execute(statement, [*source.parameters, most]).fetchone()[0]
+    return count
 
 
 def list_found(connection: sqlite3.Connection, page: FoundPage) -> list[Row]:
     """Return the ids and entries of messages that have the clauses, newest first."""
     clauses, every, without, scope, limit, after = page
     wanted = _joined("AND" if every else "OR", map(_held, clauses))
-    match = _joined("AND", [wanted, *_scope_tokens(scope)])
+    match = _joined("AND", [wanted, *_scope_words(scope)])
     if without:
-        excluded = _joined("OR", map(_alternatives, without))
-        match = _Match(
-            f"({match.query}) NOT ({excluded.query})",
-            f"({match.condition}) AND NOT ({excluded.condition})",
-            match.parts + excluded.parts,
-        )
-    indexed, waiting = _indexed(match, scope), _waiting(match, scope)
+        match = f"({match}) NOT {_joined('OR', map(_alternatives, without))}"
+    source = _found(match, scope)
     if after is not None:
+        condition = " AND (entries.timestamp, entries.rowid) < (?, ?)"
         cursor = _cursor(connection, scope, after)
-        indexed, waiting = _after(indexed, cursor), _after(waiting, cursor)
-    statement = _LIST.replace("$indexed", indexed.sql).replace("$waiting", waiting.sql)
-    first = [*indexed.parameters, limit, limit]
-    parameters = [*first, *indexed.parameters, *waiting.parameters, limit]
-    return connection.execute(statement, parameters).fetchall()
+        source = _Source(source.sql + condition, [*source.parameters, *cursor])
+    parameters = [*source.parameters, limit, limit, *source.parameters, limit]
+    return connection.execute(_LIST.replace("$found", source.sql), parameters).fetchall()
 
 
 def _cursor(connection: sqlite3.Connection, scope: SearchScope, after: str) -> Sequence[Any]:
@@ -128,45 +97,21 @@ def _cursor(connection: sqlite3.Connection, scope: SearchScope, after: str) -> S
     return row
 
 
-def _after(source: _Source, cursor: Sequence[Any]) -> _Source:
-    condition = " AND (entries.timestamp, entries.seq) < (?, ?)"
-    return _Source(source.sql + condition, [*source.parameters, *cursor])
-
-
-def _count(connection: sqlite3.Connection, match: _Match, scope: SearchScope, most: int) -> int:
-    indexed, waiting = _indexed(match, scope), _waiting(match, scope)
-    if scope.agent_id is None and scope.since is None and scope.until is None:
-        indexed = _Source("FROM search_index WHERE search_index MATCH ?", [match.query])
-    statement = _COUNT.replace("$indexed", indexed.sql).replace("$waiting", waiting.sql)
-    row = connection.execute(statement, [*indexed.parameters, *waiting.parameters, most]).fetchone()
-    count: int = row[0]
-    return count
-
-
-def _indexed(match: _Match, scope: SearchScope) -> _Source:
-    """Return the messages that match, of those in the FTS5 table."""
-    tables = "search_index CROSS JOIN search_entries AS entries ON entries.seq = search_index.rowid"
-    return _entries(tables, "search_index MATCH ?", [match.query], scope)
-
-
-def _waiting(match: _Match, scope: SearchScope) -> _Source:
-    """Return the others that match."""
-    return _entries(_WAITING, match.condition, match.parts, scope)
-
-
-def _entries(tables: str, condition: str, parameters: Sequence[str], scope: SearchScope) -> _Source:
+def _found(match: str, scope: SearchScope) -> _Source:
+    """Return the entries of a scope that match a query of FTS5."""
+    tables = "search_index AS entries"
     if scope.agent_id is not None:
         tables += """
-            CROSS JOIN stored_messages AS messages ON messages.seq = entries.seq
+            CROSS JOIN stored_messages AS messages ON messages.seq = entries.rowid
             CROSS JOIN stored_conversations AS conversations
                 ON conversations.id = messages.conversation_id"""
     limits = {
+        "search_index MATCH ?": match,
         "conversations.agent_id = ?": scope.agent_id,
         "entries.timestamp >= ?": scope.since,
         "entries.timestamp < ?": scope.until,
     }
-    limited = _where(f"FROM {tables} WHERE ({condition})", limits)
-    return _Source(limited.sql, [*parameters, *limited.parameters])
+    return _where(tables, limits)
 
 
 def _messages(scope: SearchScope) -> _Source:
@@ -184,41 +129,39 @@ def _messages(scope: SearchScope) -> _Source:
     if scope.agent_id is not None:
         tables += """ CROSS JOIN stored_conversations AS conversations
             ON conversations.id = messages.conversation_id"""
-    return _where(f"FROM {tables} WHERE true", limits)
+    return _where(tables, limits)
 
 
-def _where(sql: str, limits: Mapping[str, Any]) -> _Source:
+def _where(tables: str, limits: Mapping[str, Any]) -> _Source:
     given = {limit: value for limit, value in limits.items() if value is not None}
-    return _Source(" AND ".join([sql, *given]), list(given.values()))
+    return _Source(" AND ".join([f"FROM {tables} WHERE true", *given]), list(given.values()))
 
 
-def _scope_tokens(scope: SearchScope) -> list[_Match]:
-    tokens = []
+# Queries of FTS5
+
+
+def _scope_words(scope: SearchScope) -> list[str]:
+    words = []
     if scope.user_id is not None:
-        tokens.append(_word(user_token(scope.user_id)))
+        words.append(_word(user_token(scope.user_id)))
     if scope.conversation_id is not None:
-        tokens.append(_word(conversation_token(scope.conversation_id)))
+        words.append(_word(conversation_token(scope.conversation_id)))
     if scope.roles:
-        tokens.append(_joined("OR", [_word(role_token(role)) for role in scope.roles]))
-    return tokens
+        words.append(_joined("OR", [_word(role_token(role)) for role in scope.roles]))
+    return words
 
 
-def _held(clause: Clause) -> _Match:
+def _held(clause: Clause) -> str:
     return _joined("AND", map(_alternatives, clause.terms))
 
 
-def _alternatives(term: Term) -> _Match:
+def _alternatives(term: Term) -> str:
     return _joined("OR", [_word(form, term.is_prefix) for form in term.forms])
 
 
-def _word(word: str, is_prefix: bool = False) -> _Match:
-    query = f'"{word}"' + " *" * is_prefix
-    return _Match(query, "instr(entries.words, ?)", (f" {word}" + " " * (not is_prefix),))
+def _word(word: str, is_prefix: bool = False) -> str:
+    return f'"{word}"' + " *" * is_prefix
 
 
-def _joined(operator: str, matches: Iterable[_Match]) -> _Match:
-    queries, conditions, parts = zip(*matches, strict=True)
-    between = f" {operator} "
-    return _Match(
-        f"({between.join(queries)})", f"({between.join(conditions)})", tuple(sum(parts, ()))
-    )
+def _joined(operator: str, queries: Iterable[str]) -> str:
+    return f"({f' {operator} '.join(queries)})"

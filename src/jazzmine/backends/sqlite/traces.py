@@ -9,6 +9,7 @@ from typing import Any
 
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.errors import NotFoundError
+from jazzmine.records.hook_arguments import TracePage
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -44,14 +45,13 @@ def _where(where: TraceFilter) -> tuple[str, list[Any]]:
     return " AND ".join(conditions) or "true", parameters
 
 
-def find_traces(
-    connection: sqlite3.Connection, where: TraceFilter, limit: int, after: str | None
-) -> list[Row]:
+def find_traces(connection: sqlite3.Connection, page: TracePage) -> list[Row]:
     """Return a page of the traces that match, newest first.
 
     Raises:
         NotFoundError: `after` is the id of no trace.
     """
+    where, limit, after, offset = page
     condition, parameters = _where(where)
     if after is not None:
         cursor = connection.execute(_CURSOR, [after]).fetchone()
@@ -61,9 +61,9 @@ def find_traces(
         parameters += cursor
     query = (
         f"SELECT id, body FROM stored_turn_traces WHERE {condition}"
-        " ORDER BY started_at_ms DESC, seq DESC LIMIT ?"
+        " ORDER BY started_at_ms DESC, seq DESC LIMIT ? OFFSET ?"
     )
-    return connection.execute(query, [*parameters, limit_of(limit)]).fetchall()
+    return connection.execute(query, [*parameters, limit_of(limit), limit_of(offset)]).fetchall()
 
 
 _MS_A_DAY = 86_400_000
@@ -79,56 +79,65 @@ _KEYS: dict[UsageKey, str] = {
 }
 
 _TURNS = """
-    SELECT {key} AS key, seq, has_errors, total_prompt_tokens AS prompt,
-        total_completion_tokens AS completion, total_tokens AS total, total_latency_ms AS latency,
-        total_energy_kwh AS kwh, total_co2_g AS co2, cached_prompt_tokens AS cached,
-        cache_write_tokens AS written, reasoning_tokens AS reasoning, cost_usd AS cost,
-        unreported_calls AS unreported, unpriced_calls AS unpriced
+    SELECT {key} AS key, seq, has_errors, total_prompt_tokens AS prompt_tokens,
+        total_completion_tokens AS completion_tokens, total_tokens, total_latency_ms AS latency,
+        total_energy_kwh, total_co2_g, cached_prompt_tokens, cache_write_tokens, reasoning_tokens,
+        cost_usd, unreported_calls, unpriced_calls
     FROM stored_turn_traces WHERE {condition}"""
+_TOKENS = [
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "cached_prompt_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+]
+
+
+def _of_call(name: str) -> str:
+    return f"CAST(json_extract(call.value, '$.{name}') AS INTEGER) AS {name}"
+
+
 # The key is JSON, because a text ends at U+0000 for older versions of SQLite.
 _MODEL = "json_extract(call.value, '$.model', '$.model')"
 # What is beyond 64 bits becomes the largest integer.
 _CALLS = f"""
     SELECT {_MODEL} AS key, turns.seq, has_errors,
-        CAST(coalesce(json_extract(call.value, '$.prompt_tokens'), 0) AS INTEGER) AS prompt,
-        CAST(coalesce(json_extract(call.value, '$.completion_tokens'), 0) AS INTEGER) AS completion,
-        CAST(coalesce(json_extract(call.value, '$.total_tokens'), 0) AS INTEGER) AS total,
+        {", ".join(map(_of_call, _TOKENS))},
         CAST(coalesce(json_extract(call.value, '$.latency_ms'), 0) AS INTEGER) AS latency,
-        0 AS kwh, 0 AS co2,
-        CAST(json_extract(call.value, '$.cached_prompt_tokens') AS INTEGER) AS cached,
-        CAST(json_extract(call.value, '$.cache_write_tokens') AS INTEGER) AS written,
-        CAST(json_extract(call.value, '$.reasoning_tokens') AS INTEGER) AS reasoning,
-        CAST(json_extract(call.value, '$.cost_usd') AS REAL) AS cost,
-        coalesce(json_extract(call.value, '$.prompt_tokens'), 0) <= 0 AS unreported,
-        json_extract(call.value, '$.cost_usd') IS NULL AS unpriced
+        0 AS total_energy_kwh, 0 AS total_co2_g,
+        CAST(json_extract(call.value, '$.cost_usd') AS REAL) AS cost_usd,
+        coalesce(json_extract(call.value, '$.prompt_tokens'), 0) <= 0 AS unreported_calls,
+        json_extract(call.value, '$.cost_usd') IS NULL AS unpriced_calls
     FROM stored_turn_traces AS turns, json_each(
         CASE WHEN json_valid(body) THEN body ELSE 'null' END, '$.llm_calls'
     ) AS call
     WHERE {{condition}}"""
 
-# Half of an integer at a time: SQLite refuses a sum beyond 64 bits. Another program may have stored
-# infinity.
-_OF_TURNS = "count(*), sum(has_errors)"
-_OF_CALLS = "count(DISTINCT seq), count(DISTINCT CASE WHEN has_errors THEN seq END)"
-_SUMS = """
-WITH matching AS ({matching}), ranked AS (
+_OF_TURNS = "count(*) AS turns, sum(has_errors) AS failed_turns"
+_OF_CALLS = """count(DISTINCT seq) AS turns,
+    count(DISTINCT CASE WHEN has_errors THEN seq END) AS failed_turns"""
+# SQLite refuses a sum() beyond 64 bits. Another program may have stored infinity.
+_TOTALS = ", ".join(
+    [
+        f"CAST(total({name}) AS INTEGER) AS {name}"
+        for name in (*_TOKENS, "unreported_calls", "unpriced_calls")
+    ]
+    + [
+        f"total(CASE WHEN abs({name}) < 9e999 THEN {name} END) AS {name}"
+        for name in ("cost_usd", "total_energy_kwh", "total_co2_g")
+    ]
+)
+_SUMS = f"""
+WITH matching AS ({{matching}}), ranked AS (
     SELECT *, row_number() OVER (PARTITION BY key ORDER BY latency) AS rank,
         count(*) OVER (PARTITION BY key) AS count
     FROM matching
 )
-SELECT key, {turns}, count(*),
-    max(CASE rank WHEN (50 * count + 99) / 100 THEN latency END),
-    max(CASE rank WHEN (95 * count + 99) / 100 THEN latency END),
-    max(latency), total(CASE WHEN abs(kwh) < 9e999 THEN kwh END),
-    total(CASE WHEN abs(co2) < 9e999 THEN co2 END),
-    total(CASE WHEN abs(cost) < 9e999 THEN cost END), sum(unreported), sum(unpriced),
-    sum(prompt >> 32), sum(prompt & 0xffffffff),
-    sum(completion >> 32), sum(completion & 0xffffffff),
-    sum(total >> 32), sum(total & 0xffffffff),
-    sum(latency >> 32), sum(latency & 0xffffffff),
-    sum(cached >> 32), sum(cached & 0xffffffff),
-    sum(written >> 32), sum(written & 0xffffffff),
-    sum(reasoning >> 32), sum(reasoning & 0xffffffff)
+SELECT key, {{turns}}, {_TOTALS}, avg(latency) AS mean_latency_ms,
+    max(CASE rank WHEN (50 * count + 99) / 100 THEN latency END) AS p50_latency_ms,
+    max(CASE rank WHEN (95 * count + 99) / 100 THEN latency END) AS p95_latency_ms,
+    max(latency) AS max_latency_ms
 FROM ranked GROUP BY key
 """
 
@@ -144,40 +153,17 @@ def summarize(
         key, matching, turns = _KEYS[by], _TURNS, _OF_TURNS
     condition = f"NOT is_copy AND {condition}"
     query = _SUMS.format(matching=matching.format(key=key, condition=condition), turns=turns)
-    rows = connection.execute(query, parameters).fetchall()
-    summaries = [_summary(row, by) for row in rows]
+    rows = connection.execute(query, parameters)
+    names = [column[0] for column in rows.description]
+    groups = [dict(zip(names, row, strict=True)) for row in rows]
+    summaries = [UsageSummary(**{**group, "key": _key(group["key"], by)}) for group in groups]
     return sorted(summaries, key=lambda summary: (-summary.total_tokens, summary.key))
 
 
-def _summary(row: Row, by: UsageKey) -> UsageSummary:
-    key, turns, failed, count, p50, p95, longest, kwh, co2, cost, unreported, unpriced, *sums = row
-    prompt, completion, total, latency, cached, written, reasoning = (
-        ((high or 0) << 32) + (low or 0) for high, low in zip(sums[::2], sums[1::2], strict=True)
-    )
+def _key(key: Any, by: UsageKey) -> str:
     if by == "day":
-        key = _iso_date(key)
-    else:
-        key = json.loads(key)[0] if by == "model" else key.decode(errors="replace")
-    return UsageSummary(
-        key=key,
-        turns=turns,
-        failed_turns=failed,
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        total_tokens=total,
-        cached_prompt_tokens=cached,
-        cache_write_tokens=written,
-        reasoning_tokens=reasoning,
-        cost_usd=cost,
-        unreported_calls=unreported,
-        unpriced_calls=unpriced,
-        mean_latency_ms=latency / count,
-        p50_latency_ms=p50,
-        p95_latency_ms=p95,
-        max_latency_ms=longest,
-        total_energy_kwh=kwh,
-        total_co2_g=co2,
-    )
+        return _iso_date(key)
+    return str(json.loads(key)[0]) if by == "model" else str(key, "utf-8", "replace")
 
 
 def _iso_date(days: int) -> str:

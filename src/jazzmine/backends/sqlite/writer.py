@@ -7,9 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from copy import copy
 from queue import SimpleQueue
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 from weakref import finalize
 
 from jazzmine.backends.sqlite.errors import closed_meanwhile, translated
@@ -22,19 +21,13 @@ __all__ = ["Call", "Writer", "apply_all"]
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.002
 
 
-class Event(Protocol):
-    """An event that another thread waits for."""
-
-    def set(self) -> None:
-        """Wake that thread, or its event loop."""
-
-
 class Call:
     """A change that a caller waits for, with its result or its error.
 
     Args:
-        change: called with a connection in a transaction; returns the result.
-        done: the event that is set at the end.
+        change: called with a connection in a transaction and the arguments; returns the result.
+        arguments: those of the change.
+        wake: called at the end.
 
     Attributes:
         begun: acquired by the one that comes first: the thread that makes the change, or the
@@ -42,11 +35,14 @@ class Call:
         result, error: what came of it.
     """
 
-    __slots__ = ("begun", "change", "done", "error", "result")
+    __slots__ = ("arguments", "begun", "change", "error", "result", "wake")
 
-    def __init__(self, change: Callable[[sqlite3.Connection], Any], done: Event) -> None:
-        self.change: Callable[[sqlite3.Connection], Any] = change
-        self.done: Event = done
+    def __init__(
+        self, change: Callable[..., Any], arguments: Sequence[Any], wake: Callable[[], None]
+    ) -> None:
+        self.change: Callable[..., Any] = change
+        self.arguments: Sequence[Any] = arguments
+        self.wake: Callable[[], None] = wake
         self.result: Any = None
         self.error: BaseException | None = None
         self.begun: threading.Lock = threading.Lock()
@@ -104,26 +100,30 @@ def _work(queue: _Queue, commit: _Commit) -> None:
 
 def _write(queue: _Queue, commit: _Commit, first: Call | None) -> bool:
     """Make the changes that wait in one transaction; return whether they are the last ones."""
-    waiting, pauses = [first], backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
-    has_waited = False
+    calls: list[Any] = [first]
+    is_last, pauses = False, None
     while True:
         while not queue.empty():
-            waiting.append(queue.get())
-        calls = [call for call in waiting if call is not None and not call.begun.locked()]
+            calls.append(queue.get())
+        if None in calls:
+            is_last = True
+            calls.remove(None)
         try:
             if not calls or commit(calls):
                 break
         except BaseException as error:
-            _fail(calls, error)
+            for call in calls:
+                call.error = call.error or error
             break
-        has_waited = True
+        pauses = pauses or backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
         time.sleep(next(pauses))
+        calls = [call for call in calls if not call.begun.locked()]  # the others were cancelled
     for call in calls:
-        call.done.set()
-    if has_waited:
+        call.wake()
+    if pauses is not None:
         # Other processes wait, too: one that writes again at once would keep them waiting.
         time.sleep(_SHORTEST_PAUSE)
-    return None in waiting
+    return is_last
 
 
 def apply_all(connection: sqlite3.Connection, calls: Sequence[Call], path: str) -> None:
@@ -142,27 +142,10 @@ def apply_all(connection: sqlite3.Connection, calls: Sequence[Call], path: str) 
             continue
         connection.execute("SAVEPOINT call")
         try:
-            call.result = call.change(connection)
+            call.result = call.change(connection, *call.arguments)
         except Exception as error:
             if not connection.in_transaction:
                 raise
             connection.execute("ROLLBACK TO call")
             call.error = translated(error, path)
         connection.execute("RELEASE call")
-
-
-def _fail(calls: Sequence[Call], error: BaseException) -> None:
-    """Let calls fail with the error of their transaction, unless they have one of their own."""
-    for call in calls:
-        call.begun.acquire(blocking=False)
-        call.error = call.error or _copied(error)
-
-
-def _copied(error: BaseException) -> BaseException:
-    """Return an error for one caller: of a shared one, each caller would extend the traceback."""
-    try:
-        copied = copy(error)
-    except Exception:  # not every class can be copied
-        return error
-    copied.__cause__ = error.__cause__
-    return copied.with_traceback(error.__traceback__)

@@ -19,15 +19,8 @@ from jazzmine._async.clients.postgres.connection import (
     CANCEL_SECONDS,
     Connection,
     Connector,
-    require_isolation,
-    require_usable,
 )
-from jazzmine._async.clients.postgres.migration import (
-    bring_up_to_date,
-    change_search,
-    first_schema,
-    pending_migrations,
-)
+from jazzmine._async.clients.postgres.migration import Tables, first_schema
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_finish as finish
 from jazzmine._compat.concurrency import async_sleep as sleep
@@ -43,17 +36,10 @@ from jazzmine.backends.postgres.errors import (
     translated,
     without_row,
 )
-from jazzmine.backends.postgres.schema import (
-    DECLARE_ROWS,
-    LONG_TRANSACTION,
-    READ_AT_ONE_MOMENT,
-    Component,
-    bind,
-    in_ms,
-)
+from jazzmine.backends.postgres.schema import LONG_TRANSACTION, MESSAGE_TABLES, Component
 from jazzmine.config import PostgresConfig
-from jazzmine.deadline import Deadline, backoff, begin_call, call_deadline
-from jazzmine.errors import StoreClosedError
+from jazzmine.deadline import Deadline, backoff, begin_call, call_deadline, milliseconds
+from jazzmine.errors import ConfigurationError, StoreClosedError
 
 __all__ = ["PostgresClient"]
 
@@ -111,7 +97,11 @@ class PostgresClient:
             return
         try:
             if self._config.pool is not None:
-                require_usable(self._config.pool)
+                kind = getattr(self._pool, "connection_class", None)
+                if not (isinstance(kind, type) and issubclass(kind, Connection)):
+                    raise _unusable("has another connection_class")
+                if self.is_closed:
+                    raise ConfigurationError("pool must be open before the store is opened")
             if await self._beside(self._bring_up_to_date):
                 begin_call()
             if self._config.pool is None:
@@ -121,10 +111,11 @@ class PostgresClient:
             raise
 
     async def _bring_up_to_date(self, connection: Connection) -> bool:
-        await require_isolation(connection)
+        if not connection.autocommit:  # of a pool of the application
+            raise _unusable("has no autocommit")
         is_changed = False
         for component in self._components:
-            is_changed |= await bring_up_to_date(connection, self._config, component)
+            is_changed |= await Tables(connection, self._config, component).bring_up_to_date()
         return is_changed
 
     async def pending(self) -> list[str]:
@@ -139,7 +130,7 @@ class PostgresClient:
     async def _pending(self, connection: Connection) -> list[str]:
         pending: list[str] = []
         for component in self._components:
-            steps = await pending_migrations(connection, self._schema, component)
+            steps = await Tables(connection, self._config, component).pending()
             pending += [
                 f"apply {step.version:04} {step.name} to schema {self._schema!r}" for step in steps
             ]
@@ -152,9 +143,10 @@ class PostgresClient:
             ConfigurationError: the role may not change the schema.
             StoreUnavailableError: the server went away, or `migration_timeout` has passed.
         """
-        (component,) = (component for component in self._components if component.has_messages)
         await self._beside(
-            lambda connection: change_search(connection, self._config, component, language)
+            lambda connection: Tables(connection, self._config, MESSAGE_TABLES).change_search(
+                language
+            )
         )
         begin_call()
 
@@ -228,7 +220,7 @@ class PostgresClient:
         Raises:
             JazzmineError: it failed, or had no reply within `timeout`.
         """
-        query, deadline = bind(statement, self._schema), deadline or call_deadline(self._timeout)
+        deadline = deadline or call_deadline(self._timeout)
         pauses: Iterator[float] | None = None
         while True:
             connection: Connection | None = None
@@ -239,7 +231,7 @@ class PostgresClient:
                 if not repeats:
                     await connection.execute("", prepare=False)  # shows whether it is lost already
                     is_unknown = True
-                rows = await connection.run(query, values, prepare=prepare)
+                rows = await connection.run(statement, values, self._schema, prepare=prepare)
             except BaseException as error:
                 is_lost = await self._give_back(connection, error)
                 if not isinstance(error, psycopg.Error):
@@ -308,13 +300,13 @@ class PostgresClient:
             if pause < deadline.remaining():
                 await sleep(pause)
                 return pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        failure = deadline_exceeded(error, self._address, self._timeout)
-        raise failure from self._address.redacted(without_row(error))
+        failure = deadline_exceeded(error, self._address.name, self._timeout)
+        raise failure from without_row(error)
 
     def _translated(self, error: psycopg.Error) -> Exception:
         """Return our error for an error of the driver, which is its cause."""
-        failure = translated(error, self._address)
-        failure.__cause__ = self._address.redacted(without_row(error))
+        failure = translated(error, self._address.name)
+        failure.__cause__ = without_row(error)
         return failure
 
     async def stream(
@@ -333,21 +325,32 @@ class PostgresClient:
             JazzmineError: the connection failed or was lost; there is no second attempt.
         """
         seconds = self._config.migration_timeout
-        fetch = bind(f"FETCH FORWARD {size:d} FROM jazzmine_rows")
+        ms = str(min(milliseconds(seconds), 2**31 - 1))
         try:
             async with self._apart(call_deadline(self._timeout)) as connection:
                 connection.deadline = Deadline(seconds)
                 async with connection.transaction():
-                    await connection.run(bind(READ_AT_ONE_MOMENT))
-                    await connection.run(bind(LONG_TRANSACTION), {"ms": str(in_ms(seconds))})
+                    await connection.run(
+                        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+                    )
+                    await connection.run(LONG_TRANSACTION, {"ms": ms})
                     for number, sql in enumerate(statements):
-                        await connection.run(bind(f"{DECLARE_ROWS} {sql}", self._schema))
-                        while rows := await connection.run(fetch):
+                        cursor = f"DECLARE jazzmine_rows NO SCROLL CURSOR FOR {sql}"
+                        await connection.run(cursor, schema=self._schema)
+                        while rows := await connection.run(f"FETCH {size:d} FROM jazzmine_rows"):
                             yield number, rows
                             connection.deadline = Deadline(seconds)
-                        await connection.run(bind("CLOSE jazzmine_rows"))
+                        await connection.run("CLOSE jazzmine_rows")
         except psycopg.Error as error:
             failure = error
         else:
             return
         raise self._translated(failure)
+
+
+def _unusable(reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"pool {reason}: it must be a pool of psycopg_pool for this API, made with"
+        " connection_class=jazzmine.core.postgres.Connection (in jazzmine.sync for plain"
+        ' calls) and kwargs={"autocommit": True}'
+    )

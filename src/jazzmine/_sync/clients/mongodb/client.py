@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from errno import ECONNREFUSED
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from pymongo.driver_info import DriverInfo
 from pymongo.errors import (
     ConfigurationError,
     ConnectionFailure,
+    DocumentTooLarge,
     InvalidURI,
     PyMongoError,
 )
@@ -31,7 +33,7 @@ from jazzmine.backends.mongodb.driver import (
     invalid_address,
     server_names,
 )
-from jazzmine.backends.mongodb.errors import is_refused, translated
+from jazzmine.backends.mongodb.errors import translated
 from jazzmine.backends.mongodb.indexes import Index
 from jazzmine.config import MongoDBConfig
 from jazzmine.deadline import Deadline, begin_call, call_deadline
@@ -57,15 +59,9 @@ class MongoDBClient:
     Args:
         config: the address and the options.
         indexes: the indexes of each collection, by its name.
-        fields: the names of the fields that this version stores, as in `Schema`.
     """
 
-    def __init__(
-        self,
-        config: MongoDBConfig,
-        indexes: Mapping[str, Sequence[Index]],
-        fields: Sequence[str],
-    ) -> None:
+    def __init__(self, config: MongoDBConfig, indexes: Mapping[str, Sequence[Index]]) -> None:
         self._config = config
         self._names = server_names(config.uri, config.url_options())
         self.has_transactions = False
@@ -81,7 +77,7 @@ class MongoDBClient:
         )
         self._client = client
         #: Its methods are called by `run`.
-        self.schema = Schema(client, database, indexes, fields)
+        self.schema = Schema(database, indexes)
         #: The collections of the store by their names.
         self.collections: dict[str, Collection] = {name: database[name] for name in indexes}
         # Of two transactions that write to one document, the server aborts one. So those of this
@@ -94,91 +90,86 @@ class MongoDBClient:
             self._client.close()
 
     def open(self) -> None:
-        """Query the features of the deployment, check the indexes, and create missing ones.
+        """Query the features of the deployment, check the collections, and create what is missing.
 
         Raises:
             ConfigurationError: the collections or their indexes are another application's or a
                 newer version's, or the user lacks a right.
             StoreUnavailableError: the server did not answer in time, or refuses connections.
         """
-        self.connect()
-        missing = self.run(self.schema.missing)
-        if missing:
-            deadline = Deadline(self._config.migration_timeout)
-            self._run(deadline, lambda: self.schema.create(missing))
-            begin_call()
+        try:
+            self.connect()
+            for step in self.run(self.schema.missing):
+                self.migrate(step.take)
+        except BaseException:
+            self.close()
+            raise
+
+    def migrate(self, work: Work[None]) -> None:
+        """Call `work`, which creates or removes indexes and has a longer deadline."""
+        self.run(work, self._config.migration_timeout)
+        begin_call()
 
     def connect(self) -> dict[str, Any]:
-        """Query the features of the deployment, and return the server's reply to `hello`."""
-        hello = self._first_answer()
-        # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
-        self.has_transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
-        return hello
+        """Query the features of the deployment, and return the server's reply to `hello`.
 
-    def _first_answer(self) -> dict[str, Any]:
-        """Return the reply to the first command; raise at once if no server takes connections."""
+        Raises:
+            StoreUnavailableError: at once if each server refuses connections.
+        """
         deadline = call_deadline(self._config.timeout)
         hello = partial(self._client.admin.command, "hello")
         try:
-            return self._run(deadline.within(_SECONDS_UNTIL_REFUSED), hello)
+            reply = self.run(hello, min(deadline.remaining(), _SECONDS_UNTIL_REFUSED))
         except StoreUnavailableError as error:
             servers = self._client.topology_description.server_descriptions().values()
-            is_final = not isinstance(error.__cause__, ConnectionFailure)
-            if deadline.expired or is_final or is_refused([server.error for server in servers]):
+            # The driver keeps the text of the socket's error: "[Errno 111] Connection refused".
+            is_refused = all(f" {ECONNREFUSED}]" in str(server.error) for server in servers)
+            if is_refused or deadline.expired or not isinstance(error.__cause__, ConnectionFailure):
                 raise
-        return self._run(deadline, hello)
+            reply = self.run(hello)
+        # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
+        self.has_transactions = "setName" in reply or reply.get("msg") == "isdbgrid"
+        return reply
 
     def pending(self) -> list[str]:
-        """Return the indexes that `open` would create; nothing is changed.
+        """Return what `open` would create, changing nothing, and close all connections.
 
         Raises:
             ConfigurationError: as in `open`.
         """
-        return (self.run(self.schema.missing)).steps()
-
-    def change_search(self, language: str | None, timeout: float) -> None:
-        """Make the search indexes and note the language; or remove both.
-
-        Raises:
-            ConfigurationError: an index prevents that, or the user lacks a right.
-        """
-        self._run(Deadline(timeout), lambda: self.schema.change_search(language))
-        begin_call()
+        try:
+            return [step.text for step in self.run(self.schema.missing)]
+        finally:
+            self.close()
 
     def ping(self) -> None:
         """Make one round trip to the server, with a command that the driver repeats."""
         collection = next(iter(self.collections.values()))
         self.run(partial(collection.find_one, {}, {"_id": 1}))
 
-    def command(self, name: str) -> dict[str, Any]:
-        """Return the server's reply to a command without arguments."""
-        return self.run(lambda: self._client.admin.command(name))
-
-    def unreachable(self) -> list[str]:
-        """Return the addresses of the servers that the driver knows and cannot reach."""
-        servers = self._client.topology_description.server_descriptions()
-        return [
-            f"{host}:{port}" for (host, port), server in servers.items() if server.error is not None
-        ]
-
-    def run(self, work: Work[T]) -> T:
+    def run(self, work: Work[T], seconds: float | None = None) -> T:
         """Call `work`, which reads or changes one document.
 
         Args:
             work: takes nothing.
+            seconds: the time that it may take; by default the rest of the call's.
 
         Raises:
             StoreUnavailableError: the server did not answer in time.
             IntegrityError: a unique value is stored already.
         """
-        return self._run(call_deadline(self._config.timeout), work)
+        if seconds is None:
+            seconds = call_deadline(self._config.timeout).remaining()
+        try:
+            with pymongo.timeout(max(seconds, _LEAST_SECONDS)):
+                # Structured concurrency cancels a task again and again, also while the driver
+                # returns a connection to its pool; a task of its own is cancelled once.
+                return run_in_task(work)
+        except (PyMongoError, DocumentTooLarge) as error:
+            reached = self._client.topology_description.has_writable_server()
+            raise translated(error, self._names, reached=reached) from error
 
-    def transaction(
-        self,
-        ids: Iterable[str],
-        work: Work[T],
-        done: Callable[[], object] = lambda: None,
-    ) -> T:
+    def transaction(self, ids: Iterable[str], work: Work[T]) -> T:
         """Call `work` in a transaction, again if the transaction conflicts with another one.
 
         Args:
@@ -186,7 +177,6 @@ class MongoDBClient:
                 same ones run one after another.
             work: takes the session to send commands in; None on a standalone server, which has no
                 transactions.
-            done: called after the commit, before the next transaction about the same conversations.
 
         Raises:
             StoreUnavailableError: the server did not answer in time.
@@ -207,20 +197,10 @@ class MongoDBClient:
 
         def attempt() -> T:
             if not self.has_transactions:
-                result = in_time(None)
-            else:
-                result = self._with_transaction(deadline, in_time)
-            done()
-            return result
-
-        held = partial(self._in_turn, deadline, sorted(set(ids)), attempt)
-        return self._translating(held)
-
-    def _with_transaction(self, deadline: Deadline, work: Work[T]) -> T:
-        with pymongo.timeout(deadline.remaining() + _SECONDS_TO_END):
+                return in_time(None)
             with self._client.start_session() as session:
                 try:
-                    result: T = session.with_transaction(work, SNAPSHOT, DURABLE, PRIMARY)
+                    result: T = session.with_transaction(in_time, SNAPSHOT, DURABLE, PRIMARY)
                 except BaseException:
                     # A commit that was interrupted before it was sent would leave the transaction
                     # open, and others waiting for its documents; after an abort this is refused.
@@ -229,6 +209,9 @@ class MongoDBClient:
                             session.commit_transaction()
                     raise
                 return result
+
+        held = partial(self._in_turn, deadline, sorted(set(ids)), attempt)
+        return self.run(held, deadline.remaining() + _SECONDS_TO_END)
 
     def _in_turn(self, deadline: Deadline, keys: Sequence[str], work: Work[T]) -> T:
         owner = object()
@@ -243,22 +226,3 @@ class MongoDBClient:
         finally:
             for key in keys:
                 self._transactions.release(key, owner)
-
-    def _run(self, deadline: Deadline, work: Work[T]) -> T:
-        def in_time() -> T:
-            with pymongo.timeout(max(deadline.remaining(), _LEAST_SECONDS)):
-                return work()
-
-        return self._translating(in_time)
-
-    def _translating(self, work: Work[T]) -> T:
-        try:
-            # Structured concurrency cancels a task again and again, also while the driver returns
-            # a connection to its pool; a task of its own is cancelled once.
-            return run_in_task(work)
-        except PyMongoError as error:
-            raise self._translated(error) from error
-
-    def _translated(self, error: PyMongoError) -> Exception:
-        reached = self._client.topology_description.has_writable_server()
-        return translated(error, self._names, reached=reached)

@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import logging
-import math
+import os
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from operator import attrgetter
 from time import monotonic
-from typing import Any, Self
+from typing import Any
 
 import psycopg
-from psycopg import RawCursor, generators, waiting
+from psycopg import Cursor, generators, waiting
+from psycopg.pq.abc import PGconn
 from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.numeric import Int8BinaryDumper
 
 from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.backends.postgres.dsn import Address
-from jazzmine.backends.postgres.errors import (
-    TimedOut,
-    connection_error,
-    is_of_event_loop,
-    unavailable,
-)
-from jazzmine.backends.postgres.instrumentation import instrument
-from jazzmine.backends.postgres.schema import Query, bind
-from jazzmine.backends.postgres.settings import SETTINGS
-from jazzmine.backends.postgres.sockets import reset
+from jazzmine.backends.postgres.errors import TimedOut, unavailable
+from jazzmine.backends.postgres.schema import in_schema
 from jazzmine.config import PostgresConfig
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import ConfigurationError
 from jazzmine.process import PROCESS
 
-__all__ = ["CANCEL_SECONDS", "Connection", "Connector", "require_isolation", "require_usable"]
+__all__ = ["CANCEL_SECONDS", "Connection", "Connector"]
 
 logger: logging.Logger = logging.getLogger("jazzmine")
 
@@ -45,9 +39,20 @@ CANCEL_SECONDS = 1.0
 # The pause, in s, between attempts to reach a server.
 _RECONNECTING = 0.5
 
-
-# OpenTelemetry's instrumentor replaces the method, and puts one back that makes no subclass.
-_CONNECT: Any = attrgetter("__func__")(psycopg.Connection.connect)
+# The server ends a statement after the time of a call, and one that waits for a locked row lets
+# another one have its connection: its store tries again. Functions that lock rows, and then read
+# what was committed before, need READ COMMITTED. A connection pooler, which reports its own process
+# ids, shares sessions among clients, so nothing is set there.
+_SETTINGS = """
+SELECT set_config(name, value, false)
+FROM (VALUES
+    ('statement_timeout', %(timeout)s, '0'),
+    ('lock_timeout', %(lock_timeout)s, '0'),
+    ('default_transaction_isolation', 'read committed', 'repeatable read'),
+    ('default_transaction_isolation', 'read committed', 'serializable')
+) AS settings (name, value, replaced)
+WHERE pg_backend_pid() = %(pid)s AND current_setting(name) = replaced
+"""
 
 
 class Connection(psycopg.Connection[TupleRow]):
@@ -59,22 +64,16 @@ class Connection(psycopg.Connection[TupleRow]):
         deadline: until when its calls wait for the server; None is psycopg's own way to wait.
         opened_at: when it was opened, by the monotonic clock.
         process_id: the process that opened it.
-        own_cursor: makes the cursors of `run`, whose parameters are numbered.
+        cursor_class: the class of the cursors of `run`: an application may have others.
     """
 
     deadline: Deadline | None = None
-    own_cursor: Any = RawCursor
+    cursor_class: Any = Cursor
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.opened_at: float = monotonic()
         self.process_id: int = PROCESS.id
-
-    @classmethod
-    def connect(cls, conninfo: str = "", **options: Any) -> Self:
-        """Connect as psycopg does, whether or not its method was replaced."""
-        connection: Self = _CONNECT(cls, conninfo, **options)
-        return connection
 
     def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
         """Run one of psycopg's generators to its end, and return its value.
@@ -97,16 +96,20 @@ class Connection(psycopg.Connection[TupleRow]):
 
     def run(
         self,
-        query: Query,
+        statement: str,
         values: Mapping[str, object] | None = None,
+        schema: str = "",
+        versions: str = "",
         *,
         prepare: bool | None = None,
     ) -> list[Any]:
         """Run a statement, and return its rows.
 
         Args:
-            query: the statement.
+            statement: with `$schema` and `$versions` for a schema and its table of versions;
+                without values and with `prepare=False` it may be several.
             values: those of its parameters, by name.
+            schema, versions: their names.
             prepare: False plans it for these very values.
 
         Raises:
@@ -118,10 +121,9 @@ class Connection(psycopg.Connection[TupleRow]):
                 "the pool belongs to the process before the fork: make a pool, and open the store,"
                 " in each forked process"
             )
-        cursor = self.own_cursor(self, row_factory=tuple_row)
-        given = list(map(values.__getitem__, query.names)) if values else None
-        # A text without parameters may have several statements, if it is sent as it is.
-        cursor.execute(query.text, given, prepare=prepare, binary=given is not None)
+        cursor = self.cursor_class(self, row_factory=tuple_row)
+        text = in_schema(statement, schema, versions)
+        cursor.execute(text, values or None, prepare=prepare, binary=bool(values))
         result = cursor.pgresult
         rows: list[Any] = cursor.fetchall() if result is not None and result.nfields else []
         return rows
@@ -140,7 +142,7 @@ class Connection(psycopg.Connection[TupleRow]):
                 waiting.wait_conn(
                     generators.cancel(request), _TICK, timeout=CANCEL_SECONDS
                 )
-        reset(self.pgconn)
+        _reset(self.pgconn)
         self.close()
 
 
@@ -191,68 +193,44 @@ class Connector:
             connection = Connection.connect(
                 self._address.conninfo,
                 autocommit=True,
-                cursor_factory=RawCursor,
                 prepare_threshold=0 if self._prepare else None,
             )
             try:
                 # psycopg picks the type of an integer by its size, and each combination of types
                 # would be prepared anew; ours are all 64 bits wide.
                 connection.adapters.register_dumper(int, Int8BinaryDumper)
-                instrument(connection)
-                connection.own_cursor = connection.cursor_factory
-                self._set_up(connection)
+                connection.cursor_class = connection.cursor_factory  # an instrumentor's, perhaps
+                connection.deadline = Deadline(self._timeout)
+                values = {
+                    "timeout": str(min(milliseconds(self._timeout), 2**31 - 1)),
+                    "lock_timeout": str(milliseconds(min(self._timeout, _LOCK_SECONDS))),
+                    "pid": connection.info.backend_pid,
+                }
+                connection.run(_SETTINGS, values, prepare=False)
             except BaseException:
                 connection.close()
                 raise
-        except (psycopg.Error, OSError, UnicodeError) as error:
-            failure = connection_error(error, self._address)
-            if self.failure is None and not is_of_event_loop(failure):
-                text = unavailable(failure, self._address)
+        except (psycopg.Error, UnicodeError) as error:
+            # The second one is that of a name that cannot be a host's.
+            failure = (
+                error if isinstance(error, psycopg.Error) else psycopg.OperationalError(str(error))
+            )
+            if self.failure is None:
+                text = unavailable(failure, self._address.name)
                 logger.warning("%s; it is tried again until it can be reached", text)
             self.failure = failure
             raise failure from None
         self.failure = None
         return connection
 
-    def _set_up(self, connection: Connection) -> None:
-        connection.deadline = Deadline(self._timeout)
-        values = {
-            "timeout": str(math.ceil(min(self._timeout * 1000, 2**31 - 1))),
-            "lock_timeout": str(math.ceil(min(self._timeout, _LOCK_SECONDS) * 1000)),
-            "interval": "500",
-            "pid": connection.info.backend_pid,
-        }
+
+def _reset(connection: PGconn) -> None:
+    """Close the socket of a connection so that nothing that waits to be sent is sent any more."""
+    # A connection that is lost already has no socket any more.
+    with suppress(OSError, ValueError, psycopg.OperationalError):
+        copy = socket.socket(fileno=os.dup(connection.socket))
         try:
-            connection.run(bind(SETTINGS), values, prepare=False)
-        except psycopg.errors.InvalidParameterValue:
-            # The operating system of the server lacks what this setting needs.
-            connection.run(bind(SETTINGS), {**values, "interval": "0"}, prepare=False)
-
-
-def require_usable(pool: Any) -> None:
-    """Raise ConfigurationError unless the application's pool is open, and of our connections."""
-    kind = getattr(pool, "connection_class", None)
-    if not (isinstance(kind, type) and issubclass(kind, Connection)):
-        raise _unusable("another connection_class")
-    if pool.closed:
-        raise ConfigurationError("pool must be open before the store is opened")
-
-
-def require_isolation(connection: Connection) -> None:
-    """Raise ConfigurationError if calls on such connections could overlook what others commit."""
-    if not connection.autocommit:  # of a pool of the application
-        raise _unusable("no autocommit")
-    (level,) = (connection.run(bind("SHOW transaction_isolation")))[0]
-    if level == "repeatable read":
-        raise ConfigurationError(
-            "the role's transactions are REPEATABLE READ, in which an append could overlook"
-            " another: ALTER ROLE … SET default_transaction_isolation = 'read committed'"
-        )
-
-
-def _unusable(reason: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"pool has {reason}: it must be a pool of psycopg_pool for this API, made with"
-        " connection_class=jazzmine.core.postgres.Connection (in jazzmine.sync for plain"
-        ' calls) and kwargs={"autocommit": True}'
-    )
+            copy.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        finally:
+            copy.close()
+    connection.finish()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from psycopg import errors
-from psycopg.errors import Diagnostic
 
 from jazzmine._sync.clients.postgres.connection import Connection
 from jazzmine._compat.concurrency import SyncWork as Work
@@ -22,12 +23,8 @@ from jazzmine.backends.postgres.schema import (
     TRY_LOCK,
     Component,
     Migration,
-    State,
-    bind,
     function_files,
-    in_ms,
     migrations,
-    quoted,
 )
 from jazzmine.backends.postgres.word_index import (
     EMPTY_TABLE,
@@ -40,17 +37,10 @@ from jazzmine.backends.postgres.word_index import (
     read_state,
 )
 from jazzmine.config import PostgresConfig
-from jazzmine.deadline import Deadline, backoff
+from jazzmine.deadline import Deadline, backoff, milliseconds
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
-from jazzmine.search.index import SearchState
 
-__all__ = [
-    "bring_up_to_date",
-    "change_search",
-    "first_schema",
-    "pending_migrations",
-    "search_language",
-]
+__all__ = ["Tables", "first_schema"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -61,7 +51,7 @@ def first_schema(connection: Connection) -> str:
     Raises:
         ConfigurationError: none of them exists, or none may be used.
     """
-    first = (connection.run(bind("SELECT current_schema()")))[0][0]
+    first = (connection.run("SELECT current_schema()"))[0][0]
     if first is None:
         raise ConfigurationError(
             "no schema of the role's search_path exists: give one by the key 'schema'"
@@ -69,226 +59,177 @@ def first_schema(connection: Connection) -> str:
     return str(first)
 
 
-def pending_migrations(
-    connection: Connection, schema: str, component: Component
-) -> list[Migration]:
-    """Return the migrations that the schema lacks; nothing is changed.
+class Tables:
+    """The tables of one kind of store, which may share the schema with those of other kinds.
 
-    Raises:
-        ConfigurationError: the schema is newer than this library, the database can't hold all
-            characters, or the role may not read the schema's version.
+    Args:
+        connection: a connection without an open transaction, for this alone.
+        config: that of the store, with the name of the schema.
+        component: what they are.
     """
-    encoding = connection.info.parameter_status("server_encoding")
-    if encoding != "UTF8":
-        raise ConfigurationError(f"the database's encoding is {encoding}; jazzmine needs UTF8")
-    state = _state(connection, schema, component)
-    version, _ = _version(connection, schema, state, component)
-    return [step for step in migrations(component.folder) if step.version > version]
 
+    def __init__(
+        self, connection: Connection, config: PostgresConfig, component: Component
+    ) -> None:
+        self._connection = connection
+        self._config = config
+        self._schema = config.schema or ""
+        self._component = component
 
-def bring_up_to_date(
-    connection: Connection, config: PostgresConfig, component: Component
-) -> bool:
-    """Apply the migrations that are missing, and make the functions after them.
+    def pending(self) -> list[Migration]:
+        """Return the migrations that the schema lacks; nothing is changed.
 
-    Returns:
-        whether there were any; only they may take longer than the connection's deadline.
+        Raises:
+            ConfigurationError: the schema is newer than this library, or the database can't hold
+                all characters.
+        """
+        encoding = self._connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise ConfigurationError(f"the database's encoding is {encoding}; jazzmine needs UTF8")
+        version, _ = self._version()
+        known = migrations(self._component.folder)
+        if version > known[-1].version:
+            raise ConfigurationError(
+                f"schema {self._schema!r} of the database has version {version}, and this jazzmine"
+                f" knows none beyond {known[-1].version}: upgrade jazzmine; what version 1 stored"
+                " comes over by its `jazzmine export` and `jazzmine import`"
+            )
+        return [step for step in known if step.version > version]
 
-    Raises:
-        ConfigurationError: the schema is not one that this library can use, or not by this role.
-        StoreUnavailableError: the configuration's `migration_timeout` has passed.
-    """
-    schema, timeout = config.schema or "", config.migration_timeout
-    missing = bool(pending_migrations(connection, schema, component))
-    if missing:
+    def bring_up_to_date(self) -> bool:
+        """Apply the migrations that are missing, and make the functions after them.
+
+        Returns:
+            whether there were any; only they may take longer than the connection's deadline.
+
+        Raises:
+            ConfigurationError: the schema is not one that this library can use, or not by this
+                role.
+            StoreUnavailableError: the configuration's `migration_timeout` has passed.
+        """
+        if not self.pending():
+            return False
+        self._run_alone(self._apply)
+        return True
+
+    def _apply(self) -> None:
+        steps = self.pending()
+        has_schema, has_versions = self._state()
+        if not has_schema:
+            self._run(MAKE_SCHEMA)
+        if not has_versions:
+            self._run(MAKE_VERSIONS)
+        for step in steps:
+            self._run(step.sql)
+            self._run(NOTE_VERSION, {"version": step.version, "name": step.name})
+        for functions in function_files(self._component):
+            self._run(functions)
+
+    def change_search(self, language: str | None) -> None:
+        """Add the search index, make it anew and empty for another language, or remove it.
+
+        Args:
+            language: that of the stems, empty for none; None removes the index.
+
+        Raises:
+            ConfigurationError: the role may not change the schema.
+            StoreUnavailableError: the configuration's `migration_timeout` has passed.
+        """
+
+        def change() -> None:
+            stored = self.search_language()
+            if stored == language:
+                return
+            if language is None:
+                self._run(REMOVE_TRIGGERS + REMOVE_TABLE)
+                self._run(REMOVE_NOTE)
+                return
+            table = MAKE_TABLE if stored is None else EMPTY_TABLE
+            self._run(table + make_triggers(language))
+            self._run(NOTE_SEARCH, {"language": language})
+
+        self._run_alone(change)
+
+    def search_language(self) -> str | None:
+        """Return the language of the search index, empty without stems; None without an index."""
+        _, note = self._version()
+        search = read_state(note)
+        return None if search is None else search.language
+
+    def _version(self) -> tuple[int, str | None]:
+        """Return the number of the last migration, and the note of the search index."""
+        _, has_versions = self._state()
+        if not has_versions:
+            return 0, None
+        version, note = (self._run(READ_VERSION))[0]
+        return version, note
+
+    def _state(self) -> tuple[bool, bool]:
+        """Return whether the schema exists, and its table of versions."""
+        values = {"schema": self._schema, "versions": self._component.versions}
+        state: tuple[bool, bool] = (self._run(STATE, values))[0]
+        return state
+
+    def _run(self, statements: str, values: Mapping[str, object] | None = None) -> list[Any]:
+        versions = self._component.versions
+        return self._connection.run(statements, values, self._schema, versions, prepare=False)
+
+    def _run_alone(self, change: Work[None]) -> None:
+        """Change the schema in one transaction; other processes wait for the first.
+
+        Args:
+            change: makes the changes; it may be called again after it had to wait for a lock.
+
+        Raises:
+            ConfigurationError: the schema holds objects of another application with names that
+                jazzmine uses, or the role may not change it.
+            StoreUnavailableError: `migration_timeout` has passed.
+        """
+        config, deadline = self._config, Deadline(self._config.migration_timeout)
         # The server ends it in time, if it can be reached.
-        connection.deadline = Deadline(timeout + config.timeout)
-        _run_alone(connection, schema, timeout, lambda: _apply(connection, schema, component))
-    return missing
-
-
-def change_search(
-    connection: Connection, config: PostgresConfig, component: Component, language: str | None
-) -> None:
-    """Add the search index, make it anew and empty for another language, or remove it.
-
-    Args:
-        connection: a connection without an open transaction.
-        config: that of the store.
-        component: the tables of a message store.
-        language: that of the stems, empty for none; None removes the index.
-
-    Raises:
-        ConfigurationError: the role may not change the schema.
-        StoreUnavailableError: the configuration's `migration_timeout` has passed.
-    """
-    schema = config.schema or ""
-
-    def change() -> None:
-        stored = search_language(connection, schema, component)
-        if stored == language:
-            return
-        connection.run(bind(SHORT_LOCKS))
-        if language is None:
-            connection.run(bind(REMOVE_TRIGGERS + REMOVE_TABLE, schema), prepare=False)
-            connection.run(bind(REMOVE_NOTE, schema, component.versions))
-            return
-        table = MAKE_TABLE if stored is None else EMPTY_TABLE
-        connection.run(bind(table, schema), prepare=False)
-        noted = {"language": language}
-        connection.run(bind(NOTE_SEARCH, schema, component.versions), noted)
-        connection.run(bind(make_triggers(language), schema), prepare=False)
-
-    connection.deadline = Deadline(config.migration_timeout + config.timeout)
-    _run_alone(connection, schema, config.migration_timeout, change)
-
-
-def _run_alone(
-    connection: Connection, schema: str, timeout: float, change: Work[None]
-) -> None:
-    """Change the schema in one transaction.
-
-    If several processes do so at the same time, they wait for the first.
-
-    Args:
-        connection: a connection without an open transaction.
-        schema: the name of the schema.
-        timeout: how long this may take, including waiting for locks, in s.
-        change: makes the changes; it may be called again after it had to wait for a lock.
-
-    Raises:
-        ConfigurationError: the schema holds objects of another application with names that
-            jazzmine uses, or the role may not change it.
-        StoreUnavailableError: `timeout` has passed.
-    """
-    deadline = Deadline(timeout)
-    pauses = backoff(0.05, 2.0)
-    connection.add_notice_handler(_log_warning)
-    is_waiting = False
-    try:
-        while True:
-            with suppress(errors.LockNotAvailable):
-                with connection.transaction():
-                    connection.run(
-                        bind(LONG_TRANSACTION), {"ms": str(in_ms(deadline.remaining()))}
+        self._connection.deadline = Deadline(config.migration_timeout + config.timeout)
+        pauses = backoff(0.05, 2.0)
+        is_waiting = False
+        try:
+            while True:
+                with suppress(errors.LockNotAvailable):
+                    with self._connection.transaction():
+                        ms = str(min(milliseconds(deadline.remaining()), 2**31 - 1))
+                        self._run(LONG_TRANSACTION, {"ms": ms})
+                        if (self._run(TRY_LOCK, {"schema": self._schema}))[0][0]:
+                            self._run(SHORT_LOCKS)
+                            change()
+                            return
+                if not is_waiting:
+                    logger.info(
+                        "another session is using or changing the tables in schema %r of the"
+                        " database; waiting for it, for %.0f s at most",
+                        self._schema,
+                        deadline.remaining(),
                     )
-                    rows = connection.run(bind(TRY_LOCK), {"schema": schema})
-                    if rows[0][0]:
-                        change()
-                        return
-            if not is_waiting:
-                logger.info(
-                    "another session is using or changing the tables in schema %r of the database;"
-                    " waiting for it, for %.0f s at most",
-                    schema,
-                    deadline.remaining(),
-                )
-                is_waiting = True
-            pause = next(pauses)
-            if pause > deadline.remaining():
-                raise _late(schema, timeout)
-            sleep(pause)
-    except errors.QueryCanceled as error:
-        raise _late(schema, timeout) from error
-    except errors.InsufficientPrivilege as error:
-        raise ConfigurationError(
-            f"the tables and functions in schema {schema!r} can't be brought up to date:"
-            f" {error.diag.message_primary}; call initialize() once as their owner"
-        ) from error
-    except (errors.DuplicateTable, errors.DuplicateObject, errors.WrongObjectType) as error:
-        raise ConfigurationError(
-            f"schema {schema!r} holds an object that jazzmine did not make, and whose name it"
-            f" needs: {error.diag.message_primary}; nothing was changed. Give jazzmine a schema of"
-            " its own, by the key 'schema'; `jazzmine adopt` copies what version 0.1 has stored"
-        ) from error
-    finally:
-        connection.remove_notice_handler(_log_warning)  # the pool may be the application's
+                    is_waiting = True
+                pause = next(pauses)
+                if pause > deadline.remaining():
+                    raise self._late()
+                sleep(pause)
+        except errors.QueryCanceled as error:
+            raise self._late() from error
+        except errors.InsufficientPrivilege as error:
+            raise ConfigurationError(
+                f"the tables and functions in schema {self._schema!r} can't be brought up to date:"
+                f" {error.diag.message_primary}; call initialize() once as their owner"
+            ) from error
+        except (errors.DuplicateTable, errors.DuplicateObject, errors.WrongObjectType) as error:
+            raise ConfigurationError(
+                f"schema {self._schema!r} holds an object that jazzmine did not make, and whose"
+                f" name it needs: {error.diag.message_primary}; nothing was changed. Give jazzmine"
+                " a schema of its own, by the key 'schema'; `jazzmine adopt` copies what version"
+                " 0.1 has stored"
+            ) from error
 
-
-def _late(schema: str, timeout: float) -> StoreUnavailableError:
-    return StoreUnavailableError(
-        f"the tables in schema {schema!r} were not brought up to date within the"
-        f" migration_timeout of {timeout:g} s; perhaps another session holds a lock on them"
-    )
-
-
-def _log_warning(diagnostic: Diagnostic) -> None:
-    """Log a warning of a migration, which names the data that it had to change."""
-    if diagnostic.severity_nonlocalized == "WARNING":
-        logger.warning("%s", diagnostic.message_primary)
-
-
-def search_language(connection: Connection, schema: str, component: Component) -> str | None:
-    """Return the language of the search index, empty without stems; None if there is none."""
-    if not component.has_messages:
-        return None
-    state = _state(connection, schema, component)
-    _, search = _version(connection, schema, state, component)
-    return None if search is None else search.language
-
-
-def _apply(connection: Connection, schema: str, component: Component) -> None:
-    state = _state(connection, schema, component)
-    version, _ = _version(connection, schema, state, component)
-    _check_creation(schema, state)
-    steps = [step for step in migrations(component.folder) if step.version > version]
-    connection.run(bind(SHORT_LOCKS))
-    if not state.exists:
-        connection.run(bind(MAKE_SCHEMA, schema))
-    if not state.has_versions:
-        connection.run(bind(MAKE_VERSIONS, schema, component.versions))
-    for step in steps:
-        connection.run(bind(step.sql, schema), prepare=False)
-        applied = {"version": step.version, "name": step.name}
-        connection.run(bind(NOTE_VERSION, schema, component.versions), applied)
-    for functions in function_files(component):
-        connection.run(bind(functions, schema), prepare=False)
-    language = search_language(connection, schema, component)
-    if language is not None:
-        connection.run(bind(make_triggers(language), schema), prepare=False)
-
-
-def _state(connection: Connection, schema: str, component: Component) -> State:
-    parameters = {"schema": schema, "versions": component.versions}
-    state = State(*(connection.run(bind(STATE), parameters))[0])
-    if state.exists and not state.may_use:
-        raise ConfigurationError(
-            f"the role may not use schema {schema!r}:"
-            f" GRANT USAGE ON SCHEMA {quoted(schema)} TO {state.role}"
-        )
-    return state
-
-
-def _version(
-    connection: Connection, schema: str, state: State, component: Component
-) -> tuple[int, SearchState | None]:
-    """Return the number of the last migration, and the state of the search index."""
-    if not state.has_versions:
-        return 0, None
-    if not state.may_read_versions:
-        raise ConfigurationError(
-            f"the role may not read the version of schema {schema!r}:"
-            f" GRANT SELECT ON {quoted(schema)}.{component.versions} TO {state.role}"
-        )
-    rows = connection.run(bind(READ_VERSION, schema, component.versions))
-    version = int(rows[0][0])
-    known = migrations(component.folder)[-1].version
-    if version > known:
-        raise ConfigurationError(
-            f"schema {schema!r} of the database has version {version}, and this jazzmine knows"
-            f" none beyond {known}: upgrade jazzmine"
-        )
-    return version, read_state(rows[0][1])
-
-
-def _check_creation(schema: str, state: State) -> None:
-    if not state.exists and not state.may_create_schemas:
-        raise ConfigurationError(
-            f"there is no schema {schema!r}, and the role may not make one:"
-            f" GRANT CREATE ON DATABASE {state.database} TO {state.role}"
-        )
-    if state.exists and not state.may_create:
-        raise ConfigurationError(
-            f"the tables in schema {schema!r} have to be made or changed, and the role may not:"
-            f" GRANT CREATE ON SCHEMA {quoted(schema)} TO {state.role}"
+    def _late(self) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"the tables in schema {self._schema!r} were not brought up to date within the"
+            f" migration_timeout of {self._config.migration_timeout:g} s; perhaps another session"
+            " holds a lock on them"
         )

@@ -51,25 +51,8 @@ BEGIN
         DELETE FROM $schema.messages
         WHERE conversation_id = owner AND (timestamp, seq) > (last_timestamp, last_seq);
     END IF;
-    INSERT INTO $schema.messages (
-        id, conversation_id, user_id, role, original_content, enhanced_message, explicit_context, episode_id,
-        sentiment_score, intent, entities, is_cancellation, is_continuation, is_flagged, timestamp,
-        invoked_flows, invoked_tools, reasoning_steps, errors, metadata, entry)
-    SELECT id, conversation_id, user_id, role, original_content, coalesce(enhanced_message, ''),
-        explicit_context, coalesce(episode_id, 0), coalesce(sentiment_score, 0.0),
-        coalesce(intent, 'unknown'), coalesce(entities, '[]'), coalesce(is_cancellation, false),
-        coalesce(is_continuation, true), coalesce(is_flagged, false), greatest(timestamp, last_timestamp),
-        invoked_flows, invoked_tools, reasoning_steps, errors, coalesce(metadata, '{}'), entry
-    FROM json_to_recordset(messages) AS given (
-        id text, conversation_id text, user_id text, role text, original_content text, enhanced_message text,
-        explicit_context jsonb, episode_id bigint, sentiment_score float8, intent text, entities jsonb,
-        is_cancellation boolean, is_continuation boolean, is_flagged boolean, timestamp bigint,
-        invoked_flows jsonb, invoked_tools jsonb, reasoning_steps jsonb, errors jsonb, metadata jsonb,
-        entry text);
+    PERFORM $schema.jazzmine_store(NULL, messages, trace, last_timestamp);
     UPDATE $schema.conversations SET last_updated_at = greatest(latest, last_timestamp)
     WHERE id = owner AND last_updated_at < greatest(latest, last_timestamp);
-    IF trace IS NOT NULL THEN
-        PERFORM $schema.jazzmine_store(NULL, NULL, trace);
-    END IF;
 END
 $body$;

@@ -7,8 +7,8 @@ SELECT overlay(overlay(left(encode(sha256(convert_to(salt || id, 'UTF8')), 'hex'
 $body$;
 
 -- Stores a conversation, given as an object with its columns, and copies of the messages of another one, up to
--- last_copied or all, with their traces; a copy is the row with other ids. Until this is committed, nobody
--- else writes to the conversation that is copied.
+-- last_copied or all, with their traces; a copy is the row with other ids, so that it has the columns of an
+-- application, too. Until this is committed, nobody else writes to the conversation that is copied.
 --
 -- Returns an object with the ids of the copies by those of the messages, or a word that says what hinders the
 -- copy: 'conversation', 'message' or 'copy'.
@@ -34,7 +34,8 @@ BEGIN
         END IF;
     END IF;
     INSERT INTO $schema.conversations OVERRIDING USER VALUE
-    SELECT * FROM jsonb_populate_record(NULL::$schema.conversations, copy)
+    SELECT copied.* FROM $schema.conversations AS source, jsonb_populate_record(source, copy) AS copied
+    WHERE source.id = owner
     ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
         RETURN 'copy';

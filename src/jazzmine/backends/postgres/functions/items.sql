@@ -5,13 +5,14 @@
 
 -- Makes changes of different items, all of them or none. A change without a value is a deletion. Nothing
 -- is changed if one that is not of `any` item meets another revision than it expects: null is none.
--- `vector` and `data` are parts of `bytes`: where each begins, from 1 on, and its length.
+-- The bytes of each are in the arrays, at its position, from 1 on.
 --
 -- The answer is an array with, for each change, its revision and times, or whether there was an item to
 -- delete; or an object with the index of a change that was not expected, and the revision of the item.
 
-CREATE OR REPLACE FUNCTION $schema.jazzmine_change_items(changes json, are_any boolean, bytes bytea)
-    RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $body$
+CREATE OR REPLACE FUNCTION $schema.jazzmine_change_items(
+    changes json, are_any boolean, vectors bytea[], contents bytea[]
+) RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $body$
 #variable_conflict use_column
 DECLARE
     change record;
@@ -23,9 +24,8 @@ DECLARE
 BEGIN
     IF NOT are_any THEN
         FOR change IN
-            SELECT * FROM ROWS FROM (
-                json_to_recordset(changes) AS (path text, is_any boolean, expected bigint)
-            ) WITH ORDINALITY AS given (path, is_any, expected, position)
+            SELECT * FROM json_to_recordset(changes)
+                AS given (position integer, path text, is_any boolean, expected bigint)
         LOOP
             SELECT path, CASE WHEN coalesce(expires_at > extract(epoch FROM clock_timestamp()) * 1000, true)
                 THEN revision END AS revision
@@ -38,9 +38,8 @@ BEGIN
     END IF;
     moment := extract(epoch FROM clock_timestamp()) * 1000;
     FOR change IN
-        SELECT * FROM json_to_recordset(changes) AS given (path text, is_any boolean,
-            value jsonb, user_id text, source_message_id text, expires_at bigint,
-            vector_at integer, vector_size integer, data_at integer, data_size integer)
+        SELECT * FROM json_to_recordset(changes) AS given (position integer, path text, is_any boolean,
+            value jsonb, user_id text, source_message_id text, expires_at bigint)
     LOOP
         IF change.value IS NULL THEN
             is_there := NULL;
@@ -53,8 +52,7 @@ BEGIN
                 created_at, updated_at, expires_at, revision, value, vector, data)
             VALUES (change.path, change.user_id, change.source_message_id, moment, moment,
                 change.expires_at, nextval('$schema.memory_item_revisions'), change.value,
-                substr(bytes, change.vector_at, change.vector_size),
-                substr(bytes, change.data_at, change.data_size))
+                vectors[change.position], contents[change.position])
             ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
                 source_message_id = excluded.source_message_id,
                 created_at = CASE WHEN stored.expires_at <= moment THEN moment
@@ -69,8 +67,7 @@ BEGIN
                 IF row_security_active('$schema.memory_items')
                     AND NOT EXISTS (SELECT FROM $schema.memory_items WHERE path = change.path)
                 THEN
-                    RAISE EXCEPTION USING ERRCODE = 'JZ002',
-                        MESSAGE = 'the item is stored, and a policy hides it from this role';
+                    RAISE EXCEPTION 'the item is stored, and a policy hides it from this role';
                 END IF;
                 -- Another call has stored an item where there was none: the client calls again.
                 RAISE serialization_failure;
@@ -87,8 +84,9 @@ $body$;
 -- of those at their paths. While another call takes revisions, it writes to the table: so none is lost when
 -- the sequence is set to a higher one.
 
-CREATE OR REPLACE FUNCTION $schema.jazzmine_restore_items(items json, last_revision bigint, bytes bytea)
-    RETURNS void LANGUAGE plpgsql AS $body$
+CREATE OR REPLACE FUNCTION $schema.jazzmine_restore_items(
+    items json, last_revision bigint, vectors bytea[], contents bytea[]
+) RETURNS void LANGUAGE plpgsql AS $body$
 #variable_conflict use_column
 BEGIN
     IF coalesce(pg_sequence_last_value('$schema.memory_item_revisions'), 0) < last_revision THEN
@@ -100,11 +98,8 @@ BEGIN
     INSERT INTO $schema.memory_items (path, user_id, source_message_id, created_at, updated_at,
         expires_at, revision, value, vector, data)
     SELECT path, user_id, source_message_id, created_at, updated_at, expires_at, revision, value,
-        substr(bytes, vector_at, vector_size), substr(bytes, data_at, data_size)
-    FROM json_to_recordset(items) AS given (path text, user_id text, source_message_id text,
-        created_at bigint, updated_at bigint, expires_at bigint, revision bigint, value jsonb,
-        vector_at integer, vector_size integer, data_at integer, data_size integer)
-    ORDER BY path
+        vectors[ordinality], contents[ordinality]
+    FROM json_populate_recordset(NULL::$schema.memory_items, items) WITH ORDINALITY ORDER BY path
     ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
         source_message_id = excluded.source_message_id, created_at = excluded.created_at,
         updated_at = excluded.updated_at, expires_at = excluded.expires_at,

@@ -1,6 +1,7 @@
 -- The path is the namespace and the key of an item, encoded so that it sorts as they do (see
 -- jazzmine.records.item_paths). Times are in ms since 1970. The bytes of "vector" and "data" are
 -- stored apart from the row where they are long, and are not compressed: files mostly are already.
+-- The planner keeps no statistics of what items hold.
 
 CREATE TABLE $schema.memory_items (
     path              text COLLATE "C" PRIMARY KEY,
@@ -15,7 +16,9 @@ CREATE TABLE $schema.memory_items (
     data              bytea
 );
 ALTER TABLE $schema.memory_items
-    ALTER COLUMN vector SET STORAGE EXTERNAL, ALTER COLUMN data SET STORAGE EXTERNAL;
+    ALTER COLUMN vector SET STORAGE EXTERNAL, ALTER COLUMN data SET STORAGE EXTERNAL,
+    ALTER COLUMN value SET STATISTICS 0, ALTER COLUMN vector SET STATISTICS 0,
+    ALTER COLUMN data SET STATISTICS 0;
 
 CREATE INDEX idx_items_updated ON $schema.memory_items (updated_at, revision);
 CREATE INDEX idx_items_user ON $schema.memory_items (user_id, path) WHERE user_id IS NOT NULL;

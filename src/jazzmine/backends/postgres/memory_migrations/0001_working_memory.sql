@@ -1,32 +1,21 @@
--- One row for each conversation: its working memory, and the lock of a `locked` block.
---
--- A row that has expired is nothing; one without data is a tombstone, or has nothing but the numbers
--- of its writers: {store: [its last number, expiry in seconds since 1970]}. `lock` has the store,
--- the number and the holder, and the times in seconds since 1970. `sweep_after` is a full hour, so
--- that the index on it is rarely written, and most updates write a row where there is room on its
--- page.
+-- One row for each conversation: its working memory with the marks of its last 16 saves, the newest first, and
+-- the lock of a `locked` block. A row that has expired is nothing. `sweep_after` is a full hour, so that the index
+-- on it is rarely written, and most updates write a row where there is room on its page. The planner keeps no
+-- statistics of what states hold.
 
 CREATE TABLE $schema.working_memory (
     conversation_id text        COLLATE "C" PRIMARY KEY,
-    format          integer,
-    expires_at      timestamptz NOT NULL DEFAULT '-infinity',
+    format          integer     NOT NULL,
+    expires_at      timestamptz NOT NULL,
     sweep_after     timestamptz NOT NULL,
-    mark            text        NOT NULL DEFAULT '',
-    writers         jsonb       NOT NULL DEFAULT '{}',
-    lock            jsonb,
     user_id         text,
-    data            bytea
+    data            bytea       NOT NULL,
+    marks           text        NOT NULL,
+    lock_token      text,
+    lock_holder     text,
+    lock_taken_at   timestamptz,
+    lock_expires_at timestamptz
 ) WITH (fillfactor = 50);
+ALTER TABLE $schema.working_memory ALTER COLUMN data SET STATISTICS 0;
 CREATE INDEX idx_wm_sweep ON $schema.working_memory (sweep_after);
 CREATE INDEX idx_wm_user ON $schema.working_memory (user_id) WHERE user_id IS NOT NULL;
-
--- Working memories that could not be read.
-
-CREATE TABLE $schema.working_memory_corrupt (
-    conversation_id text        COLLATE "C" PRIMARY KEY,
-    user_id         text,
-    expires_at      timestamptz NOT NULL,
-    data            bytea
-);
-CREATE INDEX idx_wmc_user ON $schema.working_memory_corrupt (user_id);
-CREATE INDEX idx_wmc_expiry ON $schema.working_memory_corrupt (expires_at);

@@ -13,15 +13,9 @@ from importlib import resources
 from types import MappingProxyType
 from typing import NamedTuple
 
-from jazzmine.backends.sqlite.file_check import (
-    APPLICATION_ID,
-    FORMAT,
-    SEARCH_FORMAT,
-    newer,
-    require_ours,
-)
+from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT, stored_version
 
-__all__ = ["Component", "Migration", "is_current", "migrate", "migrations"]
+__all__ = ["Component", "Migration", "migrate", "migrations"]
 
 _MAKE_TABLE = """
 CREATE TABLE IF NOT EXISTS jazzmine_migrations (
@@ -32,7 +26,6 @@ CREATE TABLE IF NOT EXISTS jazzmine_migrations (
     PRIMARY KEY (component, version)
 ) WITHOUT ROWID
 """
-_VERSION = "SELECT coalesce(max(version), 0) FROM jazzmine_migrations WHERE component = ?"
 _NOTE = "INSERT INTO jazzmine_migrations (component, version, name) VALUES (?, ?, ?)"
 
 
@@ -69,39 +62,17 @@ def migrations(component: str) -> tuple[Migration, ...]:
     )
 
 
-def is_current(connection: sqlite3.Connection, path: str, component: Component) -> bool:
-    """Return whether the database has all tables of a component.
-
-    Raises:
-        ConfigurationError: it belongs to another application or to a newer version.
-    """
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        require_ours(connection, path)
-        return False
-    if connection.execute("PRAGMA user_version").fetchone()[0] > SEARCH_FORMAT:
-        raise newer(path)
-    stored = connection.execute(_VERSION, [component.name]).fetchone()[0]
-    if stored > len(migrations(component.name)):
-        raise newer(path)
-    return bool(stored == len(migrations(component.name)))
-
-
-def migrate(connection: sqlite3.Connection, path: str, component: Component) -> None:
-    """Create or change the tables of a component; a write transaction must have begun.
-
-    Raises:
-        ConfigurationError: as in `is_current`; nothing was changed.
-    """
-    if is_current(connection, path, component):
+def migrate(connection: sqlite3.Connection, component: Component) -> None:
+    """Create or change the tables of a component; a write transaction must have begun."""
+    pending = migrations(component.name)[stored_version(connection, component.name) :]
+    if not pending:
         return
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    if not connection.execute("PRAGMA user_version").fetchone()[0]:
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute(_MAKE_TABLE)
-    stored = connection.execute(_VERSION, [component.name]).fetchone()[0]
     for view in component.views:
         connection.execute(f"DROP VIEW IF EXISTS {view}")
-    for migration in migrations(component.name)[stored:]:
+    for migration in pending:
         _execute_all(connection, migration.sql)
         connection.execute(_NOTE, [component.name, migration.version, migration.name])
     for view, query in component.views.items():

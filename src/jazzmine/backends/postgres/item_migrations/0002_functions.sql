@@ -1,0 +1,1 @@
+-- The functions, which are made after each migration.
