@@ -91,8 +91,8 @@ class Tables:
         if applied and max(applied) > known[-1].version:
             raise ConfigurationError(
                 f"schema {self._schema!r} of the database has version {max(applied)}, and this"
-                f" jazzmine knows none beyond {known[-1].version}: upgrade jazzmine; what version 1 stored"
-                " comes over by its `jazzmine export` and `jazzmine import`"
+                f" jazzmine knows none beyond {known[-1].version}: upgrade jazzmine; what version 1"
+                " stored comes over by its `jazzmine export` and `jazzmine import`"
             )
         return [step for step in known if step.version not in applied]
 
