@@ -81,7 +81,7 @@ async def test_a_call_that_is_cancelled_while_its_change_is_made_ends_after_it(p
     def change(_: object) -> Snapshot[Conversation]:
         loop.call_soon_threadsafe(begun.set)
         time.sleep(0.2)
-        return snapshot(conversation("c1", title="new"))
+        return snapshot(conversation("c1", title="new"), Conversation)
 
     config = {"storage": "sqlite", "path": str(path)}
     async with await async_messages.MessageStore.initialize(config) as store:
