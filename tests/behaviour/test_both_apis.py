@@ -51,11 +51,3 @@ async def test_a_record_that_one_api_read_the_other_stores(config: Config) -> No
     assert again == found
     assert isinstance(again, async_messages.Message)
     assert isinstance(found, sync_messages.Message)
-
-
-def test_a_message_of_one_api_is_one_of_the_other() -> None:
-    made = sync_messages.Message.model_validate(message().model_dump())
-
-    assert isinstance(made, async_messages.Message)
-    assert async_messages.Message is sync_messages.Message
-    assert async_messages.TraceFilter is sync_messages.TraceFilter

@@ -7,8 +7,7 @@ import pytest
 from jazzmine import IntegrityError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api
-from tests.behaviour.backends import Config
-from tests.behaviour.samples import conversation, ids, message, messages, trace
+from tests.behaviour.samples import ids, message, messages
 
 pytestmark = pytest.mark.smoke
 
@@ -23,25 +22,6 @@ async def test_a_refused_write_does_not_fail_the_others_in_its_batch(
 
     assert [type(outcome) for outcome in outcomes] == [type(None), IntegrityError, type(None)]
     assert sorted(ids(await chat.get_messages_by_conversation_id("c1"))) == ["m1", "m2"]
-
-
-async def test_turns_stored_at_once_are_each_stored_completely(
-    api: Api, chat: MessageStore
-) -> None:
-    names = [f"m{number}" for number in range(12)]
-
-    await api.gather(
-        *(
-            lambda name=name: chat.store_turn(
-                conversation=conversation(), messages=[message(name)], trace=trace(name)
-            )
-            for name in names
-        )
-    )
-
-    assert sorted(ids(await chat.get_messages_by_ids(names))) == sorted(names)
-    traces = await chat.get_turn_traces_by_conversation_id("c1")
-    assert sorted(found.message_id for found in traces) == sorted(names)
 
 
 async def test_a_reader_sees_all_of_a_batch_or_nothing_of_it(api: Api, chat: MessageStore) -> None:
@@ -68,14 +48,3 @@ async def test_no_message_outlives_the_conversation_deleted_beside_it(
     assert await chat.get_conversation_by_id("c1") is None
     assert await chat.get_messages_by_ids(names) == []
     assert await chat.get_messages_by_user_id("u1") == []
-
-
-async def test_a_store_reads_the_writes_of_another_on_the_same_data(
-    api: Api, chat: MessageStore, config: Config
-) -> None:
-    async with await api.MessageStore.initialize(config) as other:
-        await chat.store_message(message())
-
-        assert await other.get_message_by_id("m1") == message()
-        await other.flag_message("m1")
-        assert await chat.get_message_by_id("m1") == message(is_flagged=True)

@@ -8,46 +8,13 @@ from typing import Any
 import pytest
 
 from jazzmine import IntegrityError
-from jazzmine.core.message_store import Message, MessageRole, MessageStore
+from jazzmine.core.message_store import Message, MessageStore
 from tests.behaviour.samples import (
     NOW,
     conversation,
-    full_message,
     ids,
     message,
 )
-
-each_write = pytest.mark.parametrize("write", ["store_message", "update_message"])
-
-
-@pytest.mark.smoke
-@each_write
-async def test_a_stored_message_is_read_back_with_every_field(
-    chat: MessageStore, write: str
-) -> None:
-    stored = full_message()
-
-    await getattr(chat, write)(stored)
-
-    assert await chat.get_message_by_id("m1") == stored
-
-
-async def test_an_empty_list_is_not_the_same_as_none(chat: MessageStore) -> None:
-    stored = message(explicit_context=[], invoked_flows=[], reasoning_steps=None, errors=[])
-
-    await chat.store_message(stored)
-
-    assert await chat.get_message_by_id("m1") == stored
-
-
-@pytest.mark.parametrize("role", MessageRole, ids=lambda role: role.value)
-async def test_every_role_is_read_back(chat: MessageStore, role: MessageRole) -> None:
-    await chat.store_message(message(role=role))
-
-    found = await chat.get_message_by_id("m1")
-
-    assert found is not None
-    assert found.role is role
 
 
 async def test_many_messages_are_stored_and_found_at_once(chat: MessageStore) -> None:

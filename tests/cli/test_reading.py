@@ -49,15 +49,6 @@ def test_a_listing_may_be_narrowed(url: str, options: list[str], found: list[str
     )
 
 
-def test_a_listing_as_json_holds_the_records(url: str) -> None:
-    found = [
-        Conversation.model_validate(one)
-        for one in objects(run("ls", "--store", url, "--json").output)
-    ]
-    assert [one.id for one in found] == ["c3", "c2", "c1"]
-    assert found[2].metadata == {"b": 1, "a": [1.5, None]}
-
-
 def test_both_owners_at_once_are_a_wrong_usage(url: str) -> None:
     assert run("ls", "--store", url, "--user", "u1", "--agent", "a1").status == 2
 

@@ -17,6 +17,7 @@ from jazzmine.deadline import begin_call
 from jazzmine.encryption.items import ItemCodec
 from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.records.arguments import (
+    optional_id,
     require_count,
     require_id,
     require_metadata,
@@ -180,7 +181,7 @@ class StoredItems(Store[ItemBackend]):
         wanted = ItemQuery(
             prefix=namespace_path(require_namespace("prefix", prefix, 0)),
             where=require_metadata("where", where),
-            user_id=None if user_id is None else require_id("user_id", user_id),
+            user_id=optional_id("user_id", user_id),
         )
         size = require_count("limit", limit)
         if by not in (None, "words", "vectors"):

@@ -10,7 +10,7 @@ from jazzmine._sync.message_store.forking import fork_decrypted
 from jazzmine._sync.message_store.records import StoredRecords
 from jazzmine._sync.operation import operation
 from jazzmine.errors import ConflictError
-from jazzmine.records.arguments import require_id, require_metadata, require_text
+from jazzmine.records.arguments import optional_id, require_id, require_metadata, require_text
 from jazzmine.records.base import snapshot, snapshot_all
 from jazzmine.records.conversation_log import (
     Refusal,
@@ -168,7 +168,7 @@ class ConversationMethods(StoredRecords):
             NotFoundError: `after` is no conversation of this agent.
         """
         owner, wanted = require_id("agent_id", agent_id), require_metadata("where", where)
-        user = None if user_id is None else require_id("user_id", user_id)
+        user = optional_id("user_id", user_id)
         page = ConversationPage("agent_id", owner, wanted, limit, after, user)
         return self._list_conversations(page)
 
@@ -293,7 +293,7 @@ class ConversationMethods(StoredRecords):
             NotFoundError: `after` is no message of this conversation.
         """
         owner = require_id("conversation_id", conversation_id)
-        last = None if after is None else require_id("after", after)
+        last = optional_id("after", after)
         return self.backend.rewind(owner, last)
 
     @operation("messages")
@@ -318,7 +318,7 @@ class ConversationMethods(StoredRecords):
             ConflictError: another conversation with the new one's id is stored.
         """
         owner = require_id("conversation_id", conversation_id)
-        last = None if until is None else require_id("until", until)
+        last = optional_id("until", until)
         copy = snapshot(new_conversation, Conversation)
         fork = Fork(owner, last, copy, fork_salt(copy.record.id))
         try:
