@@ -42,7 +42,7 @@ def run_machine(machine: Any, settings_of_soak: settings, share: float) -> None:
         share: the part of them that is made on the store's back end.
     """
     if not SOAK:
-        return run_until_it_fails(machine, max(1, round(4 * share)))
+        return run_until_it_fails(machine, max(1, round(3 * share)))
     examples = int(settings_of_soak.max_examples * share)
     return run_state_machine_as_test(
         machine, settings=settings(settings_of_soak, max_examples=examples)

@@ -128,12 +128,16 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         return message if strays else message.model_copy(update=moved)
 
     def of_message(self, trace: TurnTrace, strays: bool = False) -> TurnTrace:
-        """Return a trace of a stored message."""
+        """Return a trace of a stored message; with the id of any message's trace if it strays."""
         message = self.whole.messages.get(self.stored_message(trace.message_id))
-        if message is None or strays:
+        if message is None:
             return trace
         moved = {"message_id": message.id, "conversation_id": message.conversation_id}
-        return trace.model_copy(update={**moved, "id": f"t{message.id[1:]}"})
+        if not strays:
+            moved["id"] = f"t{message.id[1:]}"
+        elif self.whole.traces:
+            moved["id"] = _stored(self.whole.traces, trace.id)
+        return trace.model_copy(update=moved)
 
     # How calls are made and compared
 
