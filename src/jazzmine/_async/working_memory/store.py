@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from functools import partial
+from contextlib import asynccontextmanager
 
-from jazzmine._async.background import Periodic
 from jazzmine._async.operation import operation
 from jazzmine._async.working_memory.transitions import TransitionMethods, found
-from jazzmine._async.working_memory.updates import Block, Decide
+from jazzmine._async.working_memory.updates import Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import IntegrityError, StaleWorkingMemoryError
@@ -318,8 +316,7 @@ class WorkingMemoryStore(TransitionMethods):
                 before = found(conversation_id, await self._updates.lock(block))
                 memory = self._lent(before)
                 try:
-                    async with self._renewed(block):
-                        yield memory
+                    yield memory
                     changed = self._given_back(memory, before, message_id)
                 finally:
                     vars(memory)[ENDED] = True
@@ -342,11 +339,6 @@ class WorkingMemoryStore(TransitionMethods):
 
     def _deadline(self) -> Deadline:
         return call_deadline(self._config.timeout)
-
-    def _renewed(self, block: Block) -> AbstractAsyncContextManager[None]:
-        if self.backend.is_in_process:
-            return nullcontext()
-        return Periodic(self._config.lease_seconds / 3, partial(self._updates.renew, block))
 
     async def _close(self) -> None:
         await self._updates.background_tasks.close(timeout=1.0)

@@ -19,6 +19,8 @@ from jazzmine._sync.background import BackgroundTasks
 from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._sync.working_memory.backend import WorkingMemoryBackend
 from jazzmine._sync.working_memory.known_states import KnownStates
+from jazzmine._compat.concurrency import SyncEvent as Event
+from jazzmine._compat.concurrency import SyncTask as Task
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.config import MemoryOptions
@@ -65,6 +67,8 @@ class Block:
         lock: what it asks the back end for; None before and after.
         stored: what was stored when the lock was taken.
         began: when, on the monotonic clock.
+        is_over: set when the lock need not be renewed any more.
+        renewal: what renews the lock; None without a lock.
     """
 
     conversation_id: str
@@ -72,6 +76,8 @@ class Block:
     lock: Lock | None = None
     stored: Stored = field(default_factory=Stored)
     began: float = field(default_factory=monotonic)
+    is_over: Event = field(default_factory=Event)
+    renewal: Task | None = None
 
 
 class Updates:
@@ -238,10 +244,24 @@ class Updates:
         stored = self._when_free(conversation_id, request, block.free_by)
         if not stored.mark:
             block.lock = None
+        elif not self._backend.is_in_process:
+            block.renewal = Task(partial(self._renew_often, block))
         block.stored = self._remembered(conversation_id, stored)
         return block.stored
 
-    def renew(self, block: Block) -> bool:
+    def _renew_often(self, block: Block) -> None:
+        """Renew the lock while the block runs; a renewal that comes later does no harm."""
+        every = self._config.lease_seconds / 3
+        while not block.is_over.wait(every) and self._renew(block):
+            pass
+
+    def _stop_renewing(self, block: Block) -> None:
+        block.is_over.set()
+        if block.renewal is not None:
+            block.renewal.cancel()
+            block.renewal.wait(0.1)
+
+    def _renew(self, block: Block) -> bool:
         """Let the lock last longer; False if it is lost."""
         lock = block.lock
         if lock is None:
@@ -265,6 +285,7 @@ class Updates:
         Raises:
             LockLostError: what was read is not stored any more, or somebody else holds the lock.
         """
+        self._stop_renewing(block)
         token = "" if block.lock is None else block.lock.token
         save = self._new_save(block.conversation_id, block.stored, memory, token)
         outcome = self._backend.write(save, lambda _: None, Deadline(self._config.timeout))
@@ -293,6 +314,7 @@ class Updates:
         """
         lock, block.lock = block.lock, None
         try:
+            self._stop_renewing(block)
             if lock is not None and not isinstance(error, StoreClosedError):
                 failed = isinstance(error, StoreUnavailableError)
                 longest = Deadline(0.3 if failed else min(1.0, self._config.timeout))
