@@ -6,9 +6,10 @@ as JSON: three turns on checkpoints that refuse a stale one; each is repeated un
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.language_models import BaseChatModel
@@ -23,6 +24,7 @@ from jazzmine import ConflictError
 from jazzmine.adapters.langgraph import JazzmineSaver
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
+from tests.adapters.played_base import Played
 
 __all__ = ["ScriptedModel", "agent", "question", "settings"]
 
@@ -91,6 +93,41 @@ def settings(thread: str = "t1") -> Any:
 def question(text: str) -> Any:
     """Return the input of a run."""
     return {"messages": [("user", text)]}
+
+
+class LangGraph(Played):
+    conversation_id = "t1"
+
+    def prepare(self) -> None:
+        self.saver = JazzmineSaver(self.items, messages=self.store, agent_id="a1")
+
+    def _graph(self) -> Any:
+        return agent(self.saver, lambda: self.on_call(), lambda: self.on_question())
+
+    async def run(self, text: str) -> None:
+        await asyncio.to_thread(self._graph().invoke, question(text), settings(), durability="sync")
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        async for state in self._graph().astream(question(text), settings(), durability="sync"):
+            yield state
+
+    async def run_rejected(self, text: str) -> None:
+        graph = self._graph()
+        await graph.ainvoke(question(text), settings(), interrupt_before=["tools"])
+        (call,) = (await graph.aget_state(settings())).values["messages"][-1].tool_calls
+        said = ToolMessage("rejected", tool_call_id=call["id"], name="weather", status="error")
+        await graph.ainvoke({"messages": [said]}, settings())
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
+        state = await asyncio.to_thread(self._graph().get_state, settings())
+        found: list[tuple[str, Any]] = []
+        for message in state.values.get("messages", []):
+            if message.type == "tool":
+                found.append(("answer", message.tool_call_id))
+            else:
+                found += [("call", call["id"]) for call in getattr(message, "tool_calls", [])]
+                found += [("said", message.content)] if message.content else []
+        return found
 
 
 def _is_stored(saver: JazzmineSaver, text: str) -> bool:

@@ -1,30 +1,33 @@
 """One scripted agent in each framework, for what holds for all adapters.
 
 Each is asked a question, calls the tool `weather`, which gets its answer, and answers: two calls of
-a model with 15 tokens each (12 of Claude's, whose transcript is written here).
+a model with 15 tokens each.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import cast
+
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
-from tests.adapters.played_agents import AgentFramework, OpenAIAgents, PydanticAI, Strands
 from tests.adapters.played_base import Played
-from tests.adapters.played_services import ClaudeAgentSDK, GoogleADK, LangGraph
 
-__all__ = ["PLAYED", "AgentFramework", "ClaudeAgentSDK", "Played", "PydanticAI", "played"]
+__all__ = ["PLAYED", "Played", "played"]
 
-PLAYED: dict[str, type[Played]] = {
-    "openai_agents": OpenAIAgents,
-    "claude_agent_sdk": ClaudeAgentSDK,
-    "pydantic_ai": PydanticAI,
-    "strands": Strands,
-    "agent_framework": AgentFramework,
-    "google_adk": GoogleADK,
-    "langgraph": LangGraph,
+# Their classes, in modules that need the framework.
+PLAYED = {
+    "openai_agents": ("scripted_openai_agents", "OpenAIAgents"),
+    "claude_agent_sdk": ("played_claude", "ClaudeAgentSDK"),
+    "pydantic_ai": ("scripted_pydantic_ai", "PydanticAI"),
+    "strands": ("scripted_strands", "Strands"),
+    "agent_framework": ("scripted_agent_framework", "AgentFramework"),
+    "google_adk": ("scripted_google_adk", "GoogleADK"),
+    "langgraph": ("langgraph_agent", "LangGraph"),
 }
 
 
 def played(name: str, store: MessageStore, items: LongTermMemoryStore) -> Played:
     """Return the agent of a framework."""
-    return PLAYED[name](store, items)
+    module, kind = PLAYED[name]
+    return cast(Played, getattr(import_module(f"tests.adapters.{module}"), kind)(store, items))

@@ -26,8 +26,8 @@ class Played(ABC):
     """
 
     conversation_id = "s1"
-    #: Whether the framework loads what the store's conversation holds.
-    loads_conversation = True
+    #: Whether it gives back what it was given; where a half is missing, it is mended before a run.
+    is_exact = False
 
     def __init__(self, store: MessageStore, items: LongTermMemoryStore) -> None:
         self.store, self.items = store, items

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any
 
 from agent_framework import (
     Agent,
+    AgentSession,
     BaseChatClient,
     ChatMiddlewareLayer,
     ChatResponse,
@@ -19,6 +20,9 @@ from agent_framework import (
     UsageDetails,
     tool,
 )
+
+from jazzmine.adapters.agent_framework import JazzmineHistoryProvider
+from tests.adapters.played_base import Played
 
 
 class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
@@ -75,3 +79,44 @@ def agent(
     tools: list[Any] = [tool(approval_mode="always_require")(weather) if asks else weather]
     made = Agent(client, name="guide", tools=tools, context_providers=providers, **more)
     return made, client
+
+
+class AgentFramework(Played):
+    conversation_id = "s1/jazzmine"
+    is_exact = True
+
+    def prepare(self) -> None:
+        self.provider = JazzmineHistoryProvider(self.store, user_id="u1", agent_id="a1")
+
+    async def run(self, text: str) -> None:
+        guide, self.client = agent(
+            self.provider, on_call=lambda: self.on_call(), middleware=self.provider.recorder()
+        )
+        self.client.on_question = lambda: self.on_question()
+        await guide.run(text, session=AgentSession(session_id="s1"))
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        guide, _ = agent(
+            self.provider, on_call=lambda: self.on_call(), middleware=self.provider.recorder()
+        )
+        async for update in guide.run(text, session=AgentSession(session_id="s1"), stream=True):
+            yield update
+
+    async def add(self, texts: list[str]) -> None:
+        await self.provider.save_messages("s1", [Message("user", [text]) for text in texts])
+
+    async def run_rejected(self, text: str) -> None:
+        guide, _ = agent(self.provider, middleware=self.provider.recorder(), asks=True)
+        session = AgentSession(session_id="s1")
+        (request,) = (await guide.run(text, session=session)).user_input_requests
+        answer = Message("user", [request.to_function_approval_response(False)])
+        await guide.run(answer, session=session)
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
+        name = (conversation_id or self.conversation_id).partition("/")[0]
+        kinds = {"function_call": "call", "function_result": "answer"}
+        return [
+            (kinds.get(content.type, "said"), content.call_id or content.text)
+            for message in await self.provider.get_messages(name)
+            for content in message.contents
+        ]

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
+from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
+from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 from pydantic import Field
 
 from jazzmine.adapters.google_adk import JazzmineSessionService
 from jazzmine.core import MessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
+from tests.adapters.played_base import Played
 from tests.behaviour.backends import Config
 
 __all__ = [
@@ -120,3 +123,69 @@ async def run(made: Runner, text: str | types.Part) -> list[Event]:
     question = types.Content(role="user", parts=[part])
     turn = made.run_async(user_id="u1", session_id="s1", new_message=question)
     return [event async for event in turn]
+
+
+class GoogleADK(Played):
+    conversation_id = "a1/u1/s1"
+
+    def prepare(self) -> None:
+        self.service = JazzmineSessionService(self.store, self.items)
+
+    async def run(self, text: str) -> None:
+        await run(await self.runner(), text)
+
+    async def runner(self, **more: Any) -> Any:
+        def weather(city: str) -> str:
+            """Return the weather of a city."""
+            self.on_call()
+            return f"rain in {city}"
+
+        if await self.service.get_session(**PLACE) is None:
+            await self.service.create_session(**PLACE)
+        model = ScriptedModel(on_question=lambda: self.on_question())
+        return runner(self.service, model, FunctionTool(weather, **more))
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        question = types.Content(role="user", parts=[types.Part(text=text)])
+        made = await self.runner()
+        async for event in made.run_async(user_id="u1", session_id="s1", new_message=question):
+            yield event
+
+    async def add(self, texts: list[str]) -> None:
+        with suppress(AlreadyExistsError):
+            await self.service.create_session(**PLACE)
+        session: Any
+        for text in texts:
+            session = await self.service.get_session(**PLACE)
+            state = {f"{prefix}{text}": 1 for prefix in ("", "user:", "app:")}
+            await self.service.append_event(session, said(text, actions=changing(state).actions))
+            session = await self.service.get_session(**PLACE)
+            assert session.state.items() >= state.items()
+
+    async def run_rejected(self, text: str) -> None:
+        made = await self.runner(require_confirmation=True)
+        events = await run(made, text)
+        (request,) = (
+            call
+            for event in events
+            for call in event.get_function_calls()
+            if call.name == "adk_request_confirmation"
+        )
+        part: Any = types.Part.from_function_response(
+            name=request.name or "", response={"confirmed": False}
+        )
+        part.function_response.id = request.id
+        await run(made, part)
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
+        session_id = (conversation_id or self.conversation_id).rpartition("/")[2]
+        session = await self.service.get_session(app_name="a1", user_id="u1", session_id=session_id)
+        return [
+            ("call", part.function_call.id)
+            if part.function_call
+            else ("answer", part.function_response.id)
+            if part.function_response
+            else ("said", part.text)
+            for event in (session.events if session else [])
+            for part in (event.content.parts if event.content else None) or []
+        ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
-from agents import Agent, Tool, Usage, function_tool, set_tracing_disabled
+from agents import Agent, Runner, Tool, Usage, function_tool, set_tracing_disabled
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from openai.types.responses import (
@@ -21,9 +21,11 @@ from openai.types.responses.response_usage import (
     ResponseUsage,
 )
 
+from jazzmine.adapters._items import text_of
 from jazzmine.adapters.openai_agents import JazzmineSession
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
+from tests.adapters.played_base import Played
 
 set_tracing_disabled(True)
 
@@ -122,3 +124,41 @@ def said(*contents: str) -> list[dict[str, object]]:
 
 def contents(items: list[dict[str, Any]]) -> list[Any]:
     return [item["content"] for item in items]
+
+
+class OpenAIAgents(Played):
+    def prepare(self) -> None:
+        """Make nothing: each run has a session and an agent of its own."""
+
+    async def run(self, text: str) -> None:
+        session, (guide, model) = session_of(self.store), agent(lambda: self.on_call())
+        model.on_question = lambda: self.on_question()
+        async with session.recorder() as hooks:
+            await Runner.run(guide, text, session=session, hooks=hooks)
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        session, (guide, _) = session_of(self.store), agent(lambda: self.on_call())
+        async with session.recorder() as hooks:
+            self.streamed = Runner.run_streamed(guide, text, session=session, hooks=hooks)
+            async for event in self.streamed.stream_events():
+                yield event
+
+    async def add(self, texts: list[str]) -> None:
+        await session_of(self.store).add_items(said(*texts))
+
+    async def run_rejected(self, text: str) -> None:
+        session, (guide, _) = session_of(self.store), agent(needs_approval=True)
+        async with session.recorder() as hooks:
+            result = await Runner.run(guide, text, session=session, hooks=hooks)
+        state = result.to_state()
+        state.reject(result.interruptions[0])
+        async with session.recorder() as hooks:
+            await Runner.run(guide, state, session=session, hooks=hooks)
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
+        kinds = {"function_call": "call", "function_call_output": "answer"}
+        items = await session_of(self.store, conversation_id or self.conversation_id).get_items()
+        return [
+            (kinds.get(item.get("type"), "said"), item.get("call_id") or text_of(item["content"]))
+            for item in items
+        ]

@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from typing import Any
 
 from strands import Agent, tool
+from strands.hooks import BeforeToolCallEvent, HookProvider
 from strands.models.model import Model
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.session import SessionAgent, SessionMessage
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
+from tests.adapters.played_base import Played
 
 
 class ScriptedModel(Model):
@@ -82,3 +84,62 @@ def said(text: str, index: int) -> SessionMessage:
 
 def ids(messages: list[SessionMessage]) -> list[int]:
     return [message.message_id for message in messages]
+
+
+class Strands(Played):
+    conversation_id = "s1/guide"
+    adding: Any = None
+
+    def prepare(self) -> None:
+        self.repository = JazzmineSessionRepository(self.store, user_id="u1", agent_id="a1")
+
+    def _agent(self, conversation_id: str | None = None, *hooks: Any) -> Any:
+        @tool(name="weather")
+        def weather(city: str) -> str:
+            """Tell the weather.
+
+            Args:
+                city: where
+            """
+            self.on_call()
+            return f"rain in {city}"
+
+        recorder = self.repository.recorder("s1")
+        session_id = (conversation_id or self.conversation_id).partition("/")[0]
+        made, model = agent(self.repository, session_id, tools=[weather], hooks=[recorder, *hooks])
+        model.on_question = lambda: self.on_question()
+        return made
+
+    async def run(self, text: str) -> None:
+        await self._agent().invoke_async(text)
+
+    async def stream(self, text: str) -> AsyncGenerator[Any]:
+        async for event in self._agent().stream_async(text):
+            yield event
+
+    async def add(self, texts: list[str]) -> None:
+        self.adding = self.adding or self._agent()
+        for text in texts:
+            message = {"role": "user", "content": [{"text": text}]}
+            self.adding._session_manager.append_message(message, self.adding)
+
+    async def run_rejected(self, text: str) -> None:
+        class Guard(HookProvider):
+            def register_hooks(self, registry: Any, **kwargs: Any) -> None:
+                registry.add_callback(BeforeToolCallEvent, self.reject)
+
+            def reject(self, event: BeforeToolCallEvent) -> None:
+                event.cancel_tool = "rejected"
+
+        await self._agent(None, Guard()).invoke_async(text)
+
+    async def history(self, conversation_id: str | None = None) -> list[tuple[str, Any]]:
+        return [
+            ("call", block["toolUse"]["toolUseId"])
+            if "toolUse" in block
+            else ("answer", block["toolResult"]["toolUseId"])
+            if "toolResult" in block
+            else ("said", block["text"])
+            for message in self._agent(conversation_id).messages
+            for block in message["content"]
+        ]

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.inspected import check_page
 from tests.adapters.played import PLAYED, Played
 from tests.adapters.test_rule_store_calls import opened
 from tests.adapters.test_rule_traces import traces
@@ -110,14 +109,6 @@ async def test_a_call_that_is_not_allowed_is_recorded_with_its_reason(name: str)
         assert tool.tool_name == "weather"
         assert re.search("reject|not approved", f"{tool.error} {tool.final_data}")
         assert "rain in Lisbon" not in f"{tool.final_data}"
-
-
-@EACH
-async def test_the_inspector_shows_a_run(name: str, url: str) -> None:
-    with opened(name, url) as agent:
-        await agent.run("Rain?")
-
-    await check_page(url, agent.conversation_id)
 
 
 async def _refused_by_openai(agent: Played) -> None:

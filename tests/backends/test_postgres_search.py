@@ -70,9 +70,15 @@ def test_a_search_within_a_user_reads_the_index_of_words(
     store.store_messages([message(f"m{number}", at=number) for number in range(500)])
     admin.execute(bound("VACUUM ANALYZE $schema.message_words", schema))
     admin.execute("SET enable_seqscan = off")  # the table is small
-    statement = word_index.list_found(SearchScope(user_id="u"), after=False)
-    statement = statement.replace("%(limit)s", "20").replace("%(query)s", "$$rare$$")
-    plan = admin.execute(b"EXPLAIN " + bound(statement, schema)).fetchall()
+    parameters = {
+        **word_index.scope_parameters(SearchScope(user_id="u")),
+        "query": "rare",
+        "limit": 20,
+        "last_timestamp": 2**62,
+        "last_seq": 2**62,
+    }
+    statement = b"EXPLAIN " + bound(word_index.LIST_FOUND, schema)
+    plan = admin.execute(statement, parameters).fetchall()
 
     assert any("idx_words_terms" in line for (line,) in plan), plan
 

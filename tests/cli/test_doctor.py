@@ -339,6 +339,20 @@ def test_encrypted_stores_without_keys_are_noticed(tmp_path: Path) -> None:
     assert all("JAZZMINE_ENCRYPTION" in each["cure"] for each in found)
 
 
+def test_plain_values_of_an_encrypted_store_are_counted_with_their_cure(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAZZMINE_ENCRYPTION", as_text(FIRST))
+    status, found = diagnosed("--store", url)
+    assert status == 0
+    assert [each["text"] for each in found] == [
+        "conversations: 3 are not encrypted",
+        "messages: 5 are not encrypted",
+        "traces: 3 are not encrypted",
+    ]
+    assert all("jazzmine rekey" in each["cure"] for each in found)
+
+
 def test_what_is_in_memory_is_said_to_end_with_the_process() -> None:
     status, found = one_found("--store", "memory:")
     assert (status, found["level"]) == (0, "warning")

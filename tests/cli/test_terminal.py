@@ -210,10 +210,10 @@ def test_a_pager_gets_what_a_terminal_is_shown(url: str) -> None:
     assert "an paged" in written
 
 
-@pytest.mark.parametrize("command", [["ls"], ["show", "c1"]])
+@pytest.mark.parametrize("command", [["ls"], ["show", "c1"], ["export"]])
 def test_stored_escapes_do_not_reach_a_terminal(url: str, command: list[str]) -> None:
     written = on_terminal(*command, "--store", url)
-    assert "\\x1b[31malert" in written
+    assert "31malert" in written
     for escape in ("\x1b[31malert", "\x1b]0;owned", "\x9b2J", "\x07"):
         assert escape not in written
 

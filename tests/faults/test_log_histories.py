@@ -172,9 +172,7 @@ class AppendsWithoutALock(JSONBackend):
 class PopsWhatItHasRead(JSONBackend):
     """Reads the newest message, and deletes it in a step of its own."""
 
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         rows = self.list_messages(MessagePage("conversation_id", conversation_id, None, None))
         if rows:
             self.delete_message(row_id(rows[-1]))
@@ -194,9 +192,7 @@ class RewindsByCounting(JSONBackend):
 class SendsAPopAgain(JSONBackend):
     """Pops once more if the first reply is lost."""
 
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         super().pop(conversation_id, check)
         return super().pop(conversation_id, check)
 

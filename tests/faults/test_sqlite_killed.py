@@ -7,12 +7,9 @@ import random
 import sqlite3
 import subprocess
 import sys
-import threading
-from collections.abc import Callable
+import time
 from contextlib import closing, suppress
 from pathlib import Path
-
-import pytest
 
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.working_memory import WorkingMemoryStore
@@ -24,55 +21,24 @@ KILLS = size(5, 1000)  # the second with scripts/soak -k sqlite_killed
 LONGEST_LIFE = 0.15
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> dict[str, object]:
-    return {"storage": "sqlite", "path": str(tmp_path / "agent.db")}
-
-
-class Life:
-    """A process that will be killed some time after its first acknowledged write.
-
-    Attributes:
-        acknowledged: the numbers that it printed after a write has returned.
-    """
-
-    def __init__(self, command: list[str], delay: float) -> None:
-        self.acknowledged: list[int] = []
-        self._process = Program([sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True)
-        self._delay = delay
-        self._thread = threading.Thread(target=self._live)
-        self._thread.start()
-
-    def _live(self) -> None:
-        with self._process as process:
-            assert process.stdout is not None
-            first = process.stdout.readline()
-            killer = threading.Timer(self._delay, process.kill)
-            killer.start()
-            rest = process.stdout.read()
-            killer.join()
-        # A line that was cut off by the kill is not counted.
-        self.acknowledged = [int(line) for line in (first + rest).split("\n")[:-1]]
-
-    def end(self) -> None:
-        """Wait until it is killed."""
-        self._thread.join()
-
-
-def generation(number: int, command: Callable[[int], list[str]]) -> list[Life]:
-    """Start as many writers as there are at once, and wait until all are killed."""
+def generation(number: int, options: dict[str, object]) -> list[int]:
+    """Let writers update at once, kill them, and return the revisions that they acknowledged."""
     chance = random.Random(4711 + number)
-    lives = [
-        Life(command(number * WRITERS + one), chance.uniform(0, LONGEST_LIFE))
-        for one in range(WRITERS)
-    ]
-    for life in lives:
-        life.end()
-    return lives
+    command = [sys.executable, "-m", "tests.backends.memory_holder", "count", json.dumps(options)]
+    writers = [Program(command, stdout=subprocess.PIPE, text=True) for _ in range(WRITERS)]
+    acknowledged: list[int] = []
+    firsts = [writer.stdout.readline() for writer in writers if writer.stdout]
+    for writer in writers:
+        time.sleep(chance.uniform(0, LONGEST_LIFE / WRITERS))
+        writer.kill()
+    for first, writer in zip(firsts, writers, strict=True):
+        # A line that was cut off by the kill is not counted.
+        acknowledged += map(int, (first + writer.communicate()[0]).split("\n")[:-1])
+    return acknowledged
 
 
-def is_sound(config: dict[str, object]) -> bool:
-    with closing(sqlite3.connect(str(config["path"]))) as connection:
+def is_sound(path: Path) -> bool:
+    with closing(sqlite3.connect(path)) as connection:
         return connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
@@ -83,18 +49,14 @@ def next_update(store: WorkingMemoryStore) -> int:
             return store.end_turn("c", "Hello", "greet").revision
 
 
-def test_no_kill_loses_an_acknowledged_update_of_a_working_memory(
-    config: dict[str, object],
-) -> None:
-    updates, last = 0, 1
-    options = {**config, "lock_timeout": 1.0, "timeout": 10.0}
+def test_no_kill_loses_an_acknowledged_update_of_a_working_memory(tmp_path: Path) -> None:
+    updates, last, path = 0, 1, tmp_path / "agent.db"
+    options: dict[str, object] = {"storage": "sqlite", "path": str(path)}
+    options |= {"lock_timeout": 1.0, "timeout": 10.0}
     with WorkingMemoryStore.initialize(options) as store:
         store.get_or_create("c", "user", "agent")
         for number in range(KILLS // WRITERS):
-            lives = generation(
-                number, lambda _: ["tests.backends.memory_holder", "count", json.dumps(options)]
-            )
-            acknowledged = [revision for life in lives for revision in life.acknowledged]
+            acknowledged = generation(number, options)
             found = store.get("c")
             assert found is not None
             # Each number was given to one update, and all of them come after those before.
@@ -107,7 +69,7 @@ def test_no_kill_loses_an_acknowledged_update_of_a_working_memory(
             assert found.revision <= last + len(acknowledged) + WRITERS, "an update is there twice"
             last = next_update(store)
             updates += len(acknowledged)
-            assert is_sound(config)
+            assert is_sound(path)
 
     assert updates >= KILLS
     report(

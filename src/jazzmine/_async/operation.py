@@ -5,15 +5,20 @@ All statements of a call have one deadline, so it is noted here when the call be
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import wraps
 from time import monotonic
 from typing import Any, TypeVar, cast
 
-from jazzmine.deadline import CALL_BEGAN, SharedBeginning
+from jazzmine._compat.concurrency import async_sleep as sleep
+from jazzmine.deadline import CALL_BEGAN, SharedBeginning, begin_call
 from jazzmine.tracing import call_span, count_records
 
-__all__ = ["composed", "operation"]
+__all__ = ["composed", "operation", "step"]
+
+# After each step, other calls get a multiple of its time, which is not longer than this, in s.
+_PAUSE_PER_STEP, _LONGEST_PAUSE = 4, 0.01
 
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
@@ -66,3 +71,15 @@ def composed(method: AnyMethod) -> AnyMethod:
             CALL_BEGAN.set(caller)
 
     return cast("AnyMethod", call)
+
+
+@asynccontextmanager
+async def step() -> AsyncIterator[None]:
+    """Give other calls some time after the block, which is one step of a long deletion.
+
+    What follows has a deadline of its own.
+    """
+    began = monotonic()
+    yield
+    await sleep(min((monotonic() - began) * _PAUSE_PER_STEP, _LONGEST_PAUSE))
+    begin_call()

@@ -129,29 +129,25 @@ class JazzmineSessionStore:
 
     async def _append(self, key: SessionKey, conversation_id: str, unsaved: list[_Unsaved]) -> None:
         has_summary = key.get("subpath") is None
-        newest = await self._newest(conversation_id) if has_summary else None
         recorded = self._transcripts.runs_of(conversation_id, unsaved) if self._transcripts else []
 
         async def attempt() -> None:
-            nonlocal newest, unsaved
+            nonlocal unsaved
             messages = [message for message, _ in unsaved]
             expected: Any = ANY
+            if messages and has_summary:
+                newest = await self._newest(conversation_id)
+                summary = await self._summary_after(key, conversation_id, newest, unsaved)
+                messages[-1] = _with_summary(*unsaved[-1], summary)
+                expected = None if newest is None else newest.id
+            ids = {message.id for message in messages}
+            runs = [
+                (run, [message for message in of if message.id in ids])
+                for run, of in recorded
+                if run.has_calls
+            ]
             try:
-                if messages and has_summary:
-                    summary = await self._summary_after(key, conversation_id, newest, unsaved)
-                    messages[-1] = _with_summary(*unsaved[-1], summary)
-                    expected = None if newest is None else newest.id
-                ids = {message.id for message in messages}
-                runs = [
-                    (run, [message for message in of if message.id in ids])
-                    for run, of in recorded
-                    if run.has_calls
-                ]
                 await self._conversations.append(conversation_id, messages, expected, runs)
-            except ConflictError as error:
-                last = error.newest_id
-                newest = None if last is None else await self._store.get_message_by_id(last)
-                raise
             except IntegrityError as error:
                 # Some of the messages are stored already.
                 found = await self._store.get_messages_by_ids(

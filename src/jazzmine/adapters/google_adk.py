@@ -261,16 +261,12 @@ class JazzmineSessionService(BaseSessionService):
                 return await append_with_traces(
                     self._store, conversation_id, [message], runs, last or ANY
                 )
-            except ConflictError as error:
+            except (ConflictError, IntegrityError) as error:
                 await self._require(conversation_id, token, session.id)
-                last = error.newest_id
+                last = error.newest_id if isinstance(error, ConflictError) else last
                 raise
 
-        try:
-            [stored] = await retry_conflicts(attempt)
-        except IntegrityError:
-            await self._require(conversation_id, token, session.id)
-            raise
+        [stored] = await retry_conflicts(attempt)
         if changes:
             await self._shared.settle(*place[:2], cause)
         session.last_update_time = max(session.last_update_time, stored.timestamp / 1000)

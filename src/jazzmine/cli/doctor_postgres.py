@@ -5,16 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
 
 from jazzmine._sync.clients.postgres.connection import Connection, Connector
-from jazzmine._sync.clients.postgres.migration import (
-    first_schema,
-    pending_migrations,
-    search_language,
-)
+from jazzmine._sync.clients.postgres.migration import Tables, first_schema
 from jazzmine.backends.clock import compared
 from jazzmine.backends.postgres import doctor
 from jazzmine.backends.postgres.dsn import Address
@@ -44,12 +41,13 @@ def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Fin
             yield _missing_rights(schema, missing)
             return
         try:
-            pending = pending_migrations(connection, schema, component)
+            stored = Tables(connection, replace(config, schema=schema), component)
+            pending = stored.pending()
             if pending:
                 steps = ", ".join(f"{step.version:04} {step.name}" for step in pending)
                 yield failed(f"to do: apply {steps} to schema {schema!r}", "jazzmine migrate")
                 return
-            language = search_language(connection, schema, component)
+            language = stored.search_language()
         except ConfigurationError as error:
             yield failed(str(error), "see the message")
             return

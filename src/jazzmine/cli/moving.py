@@ -16,7 +16,16 @@ import typer
 from pydantic import ValidationError
 
 from jazzmine.cli.options import UserOption
-from jazzmine.cli.output import Refused, as_page, error_text, errors_of, line, say
+from jazzmine.cli.output import (
+    Refused,
+    as_page,
+    error_text,
+    errors_of,
+    escaped,
+    is_terminal,
+    line,
+    say,
+)
 from jazzmine.cli.places import Batch, Items, Messages, Place, Sort, Writer, names, nothing_left_out
 from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
@@ -182,7 +191,8 @@ def _written(path: Path | None) -> Iterator[Write]:
     """Give what writes to a file, which appears when it is complete, or to standard output."""
     if path is None or str(path) == "-":
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        yield _writer(sys.stdout, "standard output")
+        write = _writer(sys.stdout, "standard output")
+        yield (lambda text: write(escaped(text))) if is_terminal() else write
         return
     part = ""
     with errors_of(path):

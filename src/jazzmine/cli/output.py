@@ -185,7 +185,12 @@ def print_json(value: Any) -> None:
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
     text = json.dumps(value, ensure_ascii=not is_unicode, separators=(",", ":"))
     with errors_of("standard output"):
-        sys.stdout.write(CONTROLS.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text) + "\n")
+        sys.stdout.write(escaped(text) + "\n")
+
+
+def escaped(text: str) -> str:
+    """Return JSON in which control characters are escapes."""
+    return CONTROLS.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text)
 
 
 def print_table(

@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, fields
 from string import whitespace
 from typing import Any, ClassVar
 
-from jazzmine.closest import hint
 from jazzmine.encryption import Keyring, keyring_of
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
 __all__ = [
     "BackendConfig",
     "path_of",
-    "refuse_options",
     "require_text",
     "trimmed",
 ]
@@ -41,6 +39,8 @@ class BackendConfig:
 
     storage: ClassVar[str]
     schemes: ClassVar[tuple[str, ...]] = ()
+    # Whether other options in a URL are the driver's.
+    has_driver_options: ClassVar[bool] = False
     # The suffixes of a plain path that mean this back end.
     suffixes: ClassVar[tuple[str, ...]] = ()
 
@@ -89,15 +89,13 @@ class BackendConfig:
 
     @classmethod
     def from_url(cls, url: str) -> BackendConfig:
-        """Return the configuration that a URL with one of the `schemes` describes.
+        """Return the configuration of a URL with one of the `schemes`, whose options were read.
 
         By default, nothing may follow the scheme.
         """
-        scheme, _, rest = url.partition(":")
-        address, _, unknown = rest.partition("?")
+        scheme, _, address = url.partition(":")
         if address:
             raise ConfigurationError(f"nothing may follow {scheme}: in the URL, except options")
-        refuse_options(cls, unknown)
         return cls()
 
 
@@ -118,15 +116,6 @@ def path_of(url: str) -> str:
     if not path:
         raise ConfigurationError(f"the path of the file is missing: write {scheme}:FILE")
     return path
-
-
-def refuse_options(kind: type[BackendConfig], query: str) -> None:
-    """Raise if a URL's query has more than the options of a back end."""
-    if query:
-        name = query.partition("=")[0]
-        raise ConfigurationError(
-            f"unknown option {name!r} in the URL{hint(name, kind.url_options())}"
-        )
 
 
 def trimmed(text: str) -> str:

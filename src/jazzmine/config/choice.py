@@ -147,7 +147,7 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
     scheme = url.partition(":")[0].lower()
     for kind in kinds:
         if scheme in kind.schemes:
-            address, options = _split_options(url, kind.url_options())
+            address, options = _split_options(url, kind)
             changes: dict[str, Any] = {**options}
             return replace(kind.from_url(address), **changes)
     if not _SCHEME.match(url):
@@ -161,14 +161,12 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
     raise InvalidAddressError(f"the URL names no known storage{hint(f'{scheme}:', known)}")
 
 
-def _split_options(url: str, defaults: Mapping[str, Value]) -> tuple[str, dict[str, Value]]:
-    """Return a URL without a back end's options, and the values of these.
-
-    Everything else stays in the URL, for the driver or as part of a file's path.
-    """
+def _split_options(url: str, kind: type[BackendConfig]) -> tuple[str, dict[str, Value]]:
+    """Return a URL without a back end's options, and the values of these."""
     address, mark, query = url.partition("?")
     options: dict[str, Value] = {}
     rest = []
+    defaults = kind.url_options()
     for part in query.split("&"):
         name, separator, value = part.partition("=")
         if name == "encryption":
@@ -178,10 +176,10 @@ def _split_options(url: str, defaults: Mapping[str, Value]) -> tuple[str, dict[s
             )
         if separator and name in defaults:
             options[name] = _option(name, unquote_plus(value), defaults[name])
-        else:
+        elif kind.has_driver_options:
             rest.append(part)
-    if not options:
-        return url, {}
+        elif part:
+            raise ConfigurationError(f"unknown option {name!r} in the URL{hint(name, defaults)}")
     return (f"{address}{mark}{'&'.join(rest)}" if rest else address), options
 
 

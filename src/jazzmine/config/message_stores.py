@@ -10,7 +10,6 @@ from urllib.parse import unquote
 from jazzmine.config.base import (
     BackendConfig,
     path_of,
-    refuse_options,
     require_text,
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
@@ -45,10 +44,8 @@ class FileConfig(BackendConfig):
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Read `SCHEME:PATH`; `%3F` is a "?" in the path, and the options were read before."""
-        path, _, unknown = path_of(url).partition("?")
-        refuse_options(cls, unknown)
-        return cls(path=unquote(path))
+        """Read `SCHEME:PATH`; `%3F` is a "?" in the path."""
+        return cls(path=unquote(path_of(url)))
 
 
 @dataclass(frozen=True)
@@ -125,6 +122,7 @@ class MongoDBConfig(BackendConfig):
 
     storage: ClassVar[str] = "mongodb"
     schemes: ClassVar[tuple[str, ...]] = ("mongodb", "mongodb+srv")
+    has_driver_options: ClassVar[bool] = True
 
     uri: str = field(repr=False)
     db: str = "chatbot"
@@ -185,6 +183,7 @@ class PostgresConfig(BackendConfig):
 
     storage: ClassVar[str] = "postgres"
     schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
+    has_driver_options: ClassVar[bool] = True
 
     dsn: str = field(repr=False)
     pool_min: int = 2

@@ -53,6 +53,7 @@ class RedisConfig(MemoryOptions):
 
     storage: ClassVar[str] = "redis"
     schemes: ClassVar[tuple[str, ...]] = ("redis", "rediss", "unix")
+    has_driver_options: ClassVar[bool] = True
 
     url: str = field(repr=False)
 

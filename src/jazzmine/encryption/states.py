@@ -60,10 +60,8 @@ class StateForm:
         return None if text is None else text.partition(":")[0]
 
     def _opened(self, data: bytes, conversation_id: str, user_id: str) -> bytes:
-        text, name = (
-            _encrypted_text(data),
-            f"the working memory of conversation {conversation_id!r}",
-        )
+        text = _encrypted_text(data)
+        name = f"the working memory of conversation {conversation_id!r}"
         if self.keyring is None:
             if text is not None:
                 raise encrypted_without_keys(name, text)

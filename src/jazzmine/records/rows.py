@@ -63,14 +63,10 @@ class RowDecoder(Generic[AnyRecord]):
         if self._codec is not None:
             [body] = self._codec.decrypted(self.kind, [row], conversation_id)
             return self._validated(row, body)
-        record = self.stored_record(row)
+        record = self._validated(row, row[1])
         if ENCRYPTED_KEY in vars(record)["metadata"]:
             self._require_plain(record)
         return record
-
-    def stored_record(self, row: Row) -> AnyRecord:
-        """Return the record of a row as it is stored, perhaps encrypted."""
-        return self._validated(row, row[1])
 
     def _validated(self, row: Row, body: Any) -> AnyRecord:
         try:

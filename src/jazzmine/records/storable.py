@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
 from pydantic_core import to_jsonable_python
 
 from jazzmine.records.base import Record
 from jazzmine.records.types import MAX_INT, MIN_INT, plain_json
 
-__all__ = ["MAX_VALUE", "fitted", "storable_copy", "storable_json", "storable_text"]
+__all__ = ["MAX_VALUE", "storable_copy", "storable_json", "storable_text"]
 
 # The number of characters that are kept of one value.
 MAX_VALUE = 50_000
-
-# The longest JSON of a record. MongoDB takes 16 MiB, and needs up to six times the length of the
-# JSON for a list of numbers.
-_MAX_RECORD = 2_000_000
 
 # The levels of a value: it is stored some levels deep in the metadata of a message, which has 64.
 _FIRST_LEVEL, _MAX_LEVELS = 9, 56
@@ -74,25 +69,6 @@ def storable_copy(record: AnyRecord, limit: int) -> AnyRecord:
     """Return a copy of a record; values that were changed in place are made storable, and cut."""
     fields = {name: storable_json(value, limit) for name, value in record}
     return type(record).model_validate(fields)
-
-
-def fitted(build: Callable[[int | None], AnyRecord], values: int) -> AnyRecord:
-    """Return a record that every store can hold.
-
-    `build` makes it with at most so many characters of each of its `values` values; None leaves
-    them as they are.
-    """
-    limit: int | None = None
-    while True:
-        try:
-            record = build(limit)
-            size = values * (MAX_VALUE if limit is None else limit)
-            if size <= _MAX_RECORD or len(record.model_dump_json()) <= _MAX_RECORD:
-                return record
-        except ValidationError:  # something was put into it in place
-            if limit is not None:
-                raise
-        limit = MAX_VALUE if limit is None else limit // 2
 
 
 class _Copier:

@@ -13,12 +13,16 @@ from pydantic import ValidationError
 from jazzmine.records.arguments import require_count, require_id
 from jazzmine.records.messages import Message, MessageRole
 from jazzmine.records.recorded_calls import ModelCall, ToolCall, open_tools, text_of
-from jazzmine.records.storable import MAX_VALUE, fitted, storable_copy, storable_json, storable_text
+from jazzmine.records.storable import MAX_VALUE, storable_copy, storable_json, storable_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["TurnRecorder"]
 
+
+# The longest JSON of a trace. MongoDB takes 16 MiB, and needs up to six times the length of the
+# JSON for a list of numbers.
+_MAX_RECORD = 2_000_000
 
 # Metadata of the program is cut less than recorded values.
 _MAX_METADATA = 1_000_000
@@ -234,8 +238,16 @@ class TurnRecorder:
         with self._lock:
             models = [call.record for call in self._model_calls if call.has_ended]
             tools = [call.record for call in self._tool_calls if call.has_ended]
-            values = 2 * len(models) + 4 * len(tools) + len(self._errors)
-            return fitted(lambda limit: self._build_trace(message_id, models, tools, limit), values)
+            limit: int | None = None
+            while True:
+                try:
+                    trace = self._build_trace(message_id, models, tools, limit)
+                    if len(trace.model_dump_json()) <= _MAX_RECORD:
+                        return trace
+                except ValidationError:  # something was put into a record in place
+                    if limit is not None:
+                        raise
+                limit = MAX_VALUE if limit is None else limit // 2
 
     def _build_trace(
         self,

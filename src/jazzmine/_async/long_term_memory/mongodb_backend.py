@@ -25,12 +25,22 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Reads,
     Renewal,
     Stored,
     is_expected,
 )
 
 __all__ = ["MongoDBItemBackend"]
+
+
+# The fields that are not read.
+_LEFT_OUT: dict[Reads, list[str]] = {
+    "items": ["vector"],
+    "values": ["vector", "data"],
+    "vectors": ["value", "data"],
+    "all": [],
+}
 
 
 class MongoDBItemBackend(ItemBackend):
@@ -117,7 +127,9 @@ class MongoDBItemBackend(ItemBackend):
         wait for one another.
         """
         counters = self._client.collections[items.COUNTERS]
-        own, update = {"_id": "last"}, items.next_revisions(count, after)
+        # The counter may be lower than `after` if items were copied without it.
+        last = {"$add": [{"$max": ["$last", after]}, count]}
+        own, update = {"_id": "last"}, [{"$set": {"last": last, "now": items.NOW}}]
         take: Work[Any] = partial(
             counters.find_one_and_update, own, update, upsert=True, return_document=True
         )
@@ -198,17 +210,14 @@ class MongoDBItemBackend(ItemBackend):
     async def _rows(
         self, condition: Document, query: ItemQuery, limit: int | None = None
     ) -> list[ItemRow]:
-        async def find() -> list[Document]:
-            # To the server, a limit of 0 is none.
-            documents: list[Document] = await self._items.find(
-                condition,
-                items.projection(query),
-                sort=items.sort_of(query),
-                limit=0 if limit is None else min(limit, 2**31 - 1),
-            ).to_list()
-            return documents
-
-        return [items.row_of(document, query.reads) for document in await self._client.run(find)]
+        cursor = self._items.find(
+            condition,
+            dict.fromkeys(_LEFT_OUT[query.reads], 0),
+            sort=[("id", 1)] if query.order == "key" else [("updated_at", -1), ("revision", -1)],
+            limit=0 if limit is None else min(limit, 2**31 - 1),  # to the server, 0 is no limit
+        )
+        documents = await self._client.run(cursor.to_list)
+        return [items.row_of(document, query.reads) for document in documents]
 
     async def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None

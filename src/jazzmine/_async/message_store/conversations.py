@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from jazzmine._async.message_store.forking import fork_decrypted
@@ -25,7 +26,7 @@ from jazzmine.records.hook_arguments import Append, ConversationPage, Fork, Mess
 from jazzmine.records.json_values import contains
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.rows import Row, row_id
+from jazzmine.records.rows import row_id
 from jazzmine.records.traces import TurnTrace
 
 __all__ = ["ConversationMethods"]
@@ -271,11 +272,9 @@ class ConversationMethods(StoredRecords):
         """
         owner = require_id("conversation_id", conversation_id)
 
-        def check(row: Row) -> Message:
-            return self._messages.record(row, owner)
-
-        row = await self.backend.pop(owner, check, checks_all=self.codec is not None)
-        return None if row is None else self._messages.record(row, owner)
+        read = partial(self._messages.record, conversation_id=owner)
+        row = await self.backend.pop(owner, read)
+        return None if row is None else read(row)
 
     @operation("messages")
     async def rewind_conversation(self, conversation_id: str, *, after: str | None) -> int:

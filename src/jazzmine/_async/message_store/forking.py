@@ -9,9 +9,7 @@ from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records.base import Snapshot
 from jazzmine.records.conversation_log import forked
 from jazzmine.records.hook_arguments import Fork, MessagePage, Turn
-from jazzmine.records.messages import Conversation
-from jazzmine.records.rows import RowDecoder
-from jazzmine.records.unreadable import Unreadable
+from jazzmine.records.rows import body_of
 
 __all__ = ["fork_decrypted"]
 
@@ -49,8 +47,8 @@ async def fork_decrypted(store: StoredRecords, codec: RecordCodec, fork: Fork) -
     if row is not None:
         # A back end may return what a repeated request of this call has stored itself: nothing is
         # encrypted to the same text twice.
-        stored = RowDecoder(Conversation, Unreadable()).stored_record(row)
-        if stored.metadata != given.record.metadata:
+        stored = body_of(row)
+        if stored is None or stored.get("metadata") != given.record.metadata:
             raise ConflictError(f"conversation {owner!r} is stored already; fork to a new one")
     try:
         if copies:

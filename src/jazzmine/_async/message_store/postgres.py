@@ -170,9 +170,7 @@ class PostgresBackend(PostgresSearch):
             if len(stored) == count:  # otherwise some were deleted since
                 return Refusal(is_known, newest and from_text(newest), stored, is_replaced)
 
-    async def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    async def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         owner = to_text(conversation_id)
         while rows := await self._client.run(sql.NEWEST_MESSAGE, {"owner": owner}):
             (row,) = stored_rows(rows)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from time import time_ns
 from typing import Any
 
-from jazzmine._async.message_store.deletion import delete_in_steps, prune_in_steps
 from jazzmine._async.message_store.records import KeepRows
 from jazzmine._async.message_store.searching import SearchMethods
-from jazzmine._async.operation import operation
+from jazzmine._async.operation import operation, step
 from jazzmine.records.arguments import (
     require_choice,
     require_count,
@@ -18,7 +18,7 @@ from jazzmine.records.arguments import (
     require_time,
 )
 from jazzmine.records.base import snapshot, snapshot_all
-from jazzmine.records.conversation_log import distinct
+from jazzmine.records.conversation_log import DeletedCounts, distinct
 from jazzmine.records.hook_arguments import TracePage, Turn
 from jazzmine.records.json_values import contains
 from jazzmine.records.log import Erasure
@@ -28,6 +28,9 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import USAGE_KEYS, TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["MessageStore"]
+
+# How many conversations are chosen at a time to be pruned.
+_OLD_AT_ONCE = 50
 
 
 class MessageStore(SearchMethods):
@@ -219,7 +222,14 @@ class MessageStore(SearchMethods):
             How many records were deleted.
         """
         owner = require_id("user_id", user_id)
-        return await delete_in_steps(self.backend, owner, self.require_open)
+        total, newest = DeletedCounts(), await self.backend.newest_sequence()
+        while True:
+            async with step():
+                erased = await self.backend.erase(owner, self.backend.deleted_at_once, newest)
+            if not any(erased):
+                return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
+            total = total.plus(erased)
+            self.require_open()
 
     @operation()
     async def move_user(self, from_user_id: str, to_user_id: str) -> int:
@@ -272,8 +282,19 @@ class MessageStore(SearchMethods):
             records = self._conversations.records([row])
             return bool(records) and contains(records[0].metadata, condition)
 
-        def choose(rows: Sequence[Row]) -> Sequence[Row]:
-            return [row for row in rows if matches(row)] if condition else rows
-
         user = None if user_id is None else require_id("user_id", user_id)
-        return await prune_in_steps(self.backend, bound, wanted, choose, self.require_open, user)
+        pruned = 0
+        async for rows in self.backend.iter_old(bound, _OLD_AT_ONCE, user):
+            left = [row for row in rows if matches(row)] if condition else rows
+            while left and pruned < wanted:
+                async with step():
+                    deleted, done = await self.backend.prune(
+                        left[: wanted - pruned], bound, self.backend.deleted_at_once
+                    )
+                pruned, left = pruned + deleted, left[done:]
+                self.require_open()
+            if pruned == wanted:
+                break
+        if pruned:
+            await self.backend.purge()
+        return pruned

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jazzmine._sync.long_term_memory.items import StoredItems
-from jazzmine._sync.message_store.deletion import step
-from jazzmine._sync.operation import operation
+from jazzmine._sync.operation import operation, step
 from jazzmine.records.arguments import (
     ITEM_ORDERS,
     require_choice,

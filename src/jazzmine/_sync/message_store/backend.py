@@ -125,13 +125,10 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         """Delete the newest message, flagged or not, with its trace, and return it, or None.
 
-        A row for which `check` raises an error stays stored. Unless it `checks_all`, a back end
-        need not call it for a row whose form shows that it can be read.
+        A row for which `check` raises an error stays stored.
         """
 
     @abstractmethod
@@ -288,8 +285,8 @@ class MessageBackend(Backend):
     def make_search(self, language: str | None) -> None:
         """Make an index for a language, in place of one for another language; None removes it.
 
-        What is stored from then on is indexed, and versions of this library that do not know of
-        the index refuse the store. The messages that are stored already are left to `fill_search`.
+        What is stored from then on is indexed, and messages that are stored already are left to
+        `fill_search`.
         """
         raise ConfigurationError(f"{self.system_name} has no search")
 

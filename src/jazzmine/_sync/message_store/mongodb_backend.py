@@ -61,8 +61,15 @@ class MongoDBBackend(MongoDBReads):
             built(message_documents, turn.messages, turn.messages, self._analyser),
             list(map(document_of, turn.traces)),
         )
-        if not self._store_one(given):
+        if sum(map(len, given)) > 1:
             self._store_turn(given)
+        elif given.messages:
+            self._store_message(given)
+        elif given.traces:
+            self._store_trace(given)
+        else:
+            [conversation] = given.conversations
+            self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
 
     def _store_turn(self, turn: steps.TurnDocuments) -> None:
         owners = {message["conversation_id"] for message in turn.messages}
@@ -81,28 +88,13 @@ class MongoDBBackend(MongoDBReads):
             self._known -= owners
             raise
 
-    def _store_one(self, turn: steps.TurnDocuments) -> bool:
-        """Store a single record without a transaction; return False if there has to be one."""
-        if sum(map(len, turn)) > 1:
-            return False
-        for conversation in turn.conversations:
-            self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
-        for message in turn.messages:
-            return self._store_message(message, turn)
-        for trace in turn.traces:
-            require = partial(steps.require_messages, self.client.collections, [trace])
-            self.client.run(require)
-            try:
-                query = equal(id=trace["id"], message_id=trace["message_id"])
-                self._put(TRACES, query, trace)
-            except IntegrityError:
-                return False  # perhaps the message has another trace, which is replaced
-        return True
-
-    def _store_message(self, message: Document, turn: steps.TurnDocuments) -> bool:
+    def _store_message(self, turn: steps.TurnDocuments) -> None:
+        """Store one message, without a transaction if its conversation is known."""
+        [message] = turn.messages
         owner = message["conversation_id"]
         if owner not in self._known:
-            return False
+            self._store_turn(turn)
+            return
         own = equal(id=message["id"], conversation_id=owner)
         self._put(MESSAGES, own, message)
         if owner not in self._known:
@@ -113,7 +105,15 @@ class MongoDBBackend(MongoDBReads):
                 messages = self.client.collections[MESSAGES]
                 self.client.run(partial(messages.delete_one, own))
                 raise
-        return True
+
+    def _store_trace(self, turn: steps.TurnDocuments) -> None:
+        """Store one trace, without a transaction if its message has no other one."""
+        [trace] = turn.traces
+        self.client.run(partial(steps.require_messages, self.client.collections, turn.traces))
+        try:
+            self._put(TRACES, equal(id=trace["id"], message_id=trace["message_id"]), trace)
+        except IntegrityError:
+            self._store_turn(turn)
 
     def _put(self, name: str, query: Document, document: Document) -> None:
         put = partial(self.client.collections[name].replace_one, query, document, upsert=True)
@@ -208,9 +208,7 @@ class MongoDBBackend(MongoDBReads):
         except steps.RefusedError as refused:
             return refused.refusal
 
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         stored, owned = self.client.collections, equal(conversation_id=conversation_id)
 
         def attempt(session: Session | None) -> Row | None:
@@ -253,21 +251,20 @@ class MongoDBBackend(MongoDBReads):
     # Erasure and retention
 
     def newest_sequence(self) -> dict[str, Any]:
-        """Return the highest `_id` of each collection that has documents."""
+        """Return the highest `_id` of each collection; None if it is empty."""
 
         def newest(name: str) -> Document | None:
             place = {"_id": 1}
             return self.client.collections[name].find_one({}, place, sort=[("_id", -1)])
 
         found = {name: self.client.run(partial(newest, name)) for name in INDEXES}
-        return {name: document["_id"] for name, document in found.items() if document}
+        return {name: document and document["_id"] for name, document in found.items()}
 
     def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         own, stored = equal(user_id=user_id), self.client.collections
 
         def until(name: str) -> Document:
-            bound = {"$lte": newest[name]} if name in newest else {"$in": []}
-            return {**own, "_id": bound}
+            return {**own, "_id": {"$lte": newest[name]}}
 
         def erase_messages(session: Session | None) -> DeletedCounts:
             found = stored[MESSAGES].find(until(MESSAGES), {"id": 1}, limit=limit, session=session)

@@ -19,7 +19,6 @@ from jazzmine.backends.mongodb.queries import (
     MESSAGES_BY,
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
-    NO_COPY,
     TRACES_FOUND,
     TRACES_OF_CONVERSATION,
     Listing,
@@ -154,7 +153,8 @@ class MongoDBReads(MongoDBSearch):
         return self._page(TRACES_FOUND, "", limit, after, filter_query(where), offset)
 
     def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        pipeline = usage_pipeline({**filter_query(where), **NO_COPY}, by)
+        originals = {"copied_from": None}  # what the copies of forks cost is counted once
+        pipeline = usage_pipeline({**filter_query(where), **originals}, by)
         return read_summaries(self._aggregate(TRACES, pipeline), by)
 
     def iter_stored(

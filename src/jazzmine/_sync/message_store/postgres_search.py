@@ -12,6 +12,7 @@ from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
+from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
@@ -101,23 +102,25 @@ class PostgresSearch(MessageBackend):
             "most_messages": MOST_MESSAGES_COUNTED,
             "most_found": MOST_FOUND_COUNTED,
         }
-        rows = self._client.run(words.count_found(scope), parameters)
+        rows = self._client.run(words.COUNT_FOUND, parameters, prepare=False)
         return rows[0][0], rows[0][1]
 
     def list_found(self, page: FoundPage) -> Sequence[Row]:
-        scope, after = page.scope, page.after
-        parameters = {
-            **words.scope_parameters(scope),
-            "query": words.clauses_query(page.clauses, page.every, page.without, scope),
-            "limit": page.limit,
-        }
-        if after is not None:
-            place = {**words.scope_parameters(scope), "after": to_text(after)}
-            rows = self._client.run(words.place_of(scope), place)
+        scope = words.scope_parameters(page.scope)
+        last_timestamp, last_seq = MAX_INT, MAX_INT
+        if page.after is not None:
+            place = {**scope, "after": to_text(page.after)}
+            rows = self._client.run(words.PLACE, place, prepare=False)
             if not rows:
-                raise NotFoundError(f"after={after!r} is no message that is searched")
-            parameters["last_timestamp"], parameters["last_seq"] = rows[0]
+                raise NotFoundError(f"after={page.after!r} is no message that is searched")
+            last_timestamp, last_seq = rows[0]
+        parameters = {
+            **scope,
+            "query": words.clauses_query(page.clauses, page.every, page.without, page.scope),
+            "limit": page.limit,
+            "last_timestamp": last_timestamp,
+            "last_seq": last_seq,
+        }
         # How rare the words are decides which index is the best.
-        statement = words.list_found(scope, after is not None)
-        rows = self._client.run(statement, parameters, prepare=False)
+        rows = self._client.run(words.LIST_FOUND, parameters, prepare=False)
         return [(from_text(row[0]), row[1]) for row in rows]

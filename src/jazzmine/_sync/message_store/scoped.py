@@ -6,21 +6,21 @@ from collections.abc import Iterator, Callable, Collection, Iterable, Mapping, S
 from copy import copy
 from functools import wraps
 from inspect import unwrap
+from time import time_ns
 from typing import Any, TypeVar, cast
 
-from jazzmine._sync.message_store.deletion import erase_conversations
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine._sync.operation import composed, operation
+from jazzmine._sync.operation import composed, operation, step
 from jazzmine._sync.view import ConversationView, for_user
 from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records.arguments import require_count, require_id, require_ids
 from jazzmine.records.base import RecordKind, snapshot
-from jazzmine.records.conversation_log import unknown_conversation
-from jazzmine.records.hook_arguments import Append, MessagePage, Turn
+from jazzmine.records.conversation_log import DeletedCounts, unknown_conversation
+from jazzmine.records.hook_arguments import Append, ConversationPage, MessagePage, Turn
 from jazzmine.records.log import Erasure
 from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole, SearchOrder
 from jazzmine.records.owners import id_taken, require_own, row_owner, unknown_message
-from jazzmine.records.rows import Row
+from jazzmine.records.rows import Row, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -46,8 +46,10 @@ def about(method: AnyMethod, *default: Any) -> AnyMethod:
         record_id = require_id(argument, args[0] if args else options.get(argument))
         if (self._sees(kind, record_id) if kind else self._has(record_id)):
             return getattr(self._store, method.__name__)(*args, **options)
-        if not default or options.get("after") is not None:
-            raise NotFoundError(f"{record_id!r} is not stored, or nothing is at `after`")
+        if options.get("after") is not None:
+            raise NotFoundError(f"after={options['after']!r} is no message of this conversation")
+        if not default:
+            raise NotFoundError(f"{record_id!r} is not stored")
         return copy(default[0])
 
     return cast("AnyMethod", call)
@@ -352,9 +354,23 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
 
     @operation()
     def erase_user(self, user_id: str) -> Erasure:
-        """Delete the user's conversations with everything in them."""
-        owner = self._own(require_id("user_id", user_id))
+        """Delete the conversations that the user has now, with everything in them.
+
+        The user's messages and traces in other users' conversations stay.
+        """
+        owner, backend = self._own(require_id("user_id", user_id)), self._store.backend
         self._known.clear()
-        return erase_conversations(self._store.backend, owner, self.require_open)
+        total = DeletedCounts()
+        page = ConversationPage("user_id", owner, {}, None, None)
+        for conversation_id in map(row_id, backend.list_conversations(page)):
+            with step():
+                messages = backend.count_messages([conversation_id])
+                traces = backend.list_conversation_traces(conversation_id)
+                if backend.delete_conversation(conversation_id):
+                    counts = DeletedCounts(1, messages.get(conversation_id, 0), len(traces))
+                    total = total.plus(counts)
+            self.require_open()
+        backend.purge()
+        return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
 
     prune_conversations = for_user(MessageStore.prune_conversations)

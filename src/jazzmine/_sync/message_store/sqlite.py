@@ -14,6 +14,7 @@ from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.backends.sqlite import erasure, log_changes, queries, writes
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
+from jazzmine.backends.sqlite.rows import TABLES
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.config import SQLiteConfig
 from jazzmine.encryption.records import record_codec
@@ -39,7 +40,7 @@ __all__ = ["SQLiteBackend", "SQLiteMessageStore"]
 class SQLiteBackend(SQLiteSearch):
     """Messages in an SQLite database.
 
-    Small reads are done at once, and all others in a thread; writes in the batcher's thread.
+    Small reads are done at once, and all others in a thread; writes in the thread of the writer.
 
     Args:
         client: runs its queries and changes.
@@ -112,9 +113,7 @@ class SQLiteBackend(SQLiteSearch):
     def append(self, given: Append) -> int | Refusal:
         return self.client.write(log_changes.append, given)
 
-    def pop(
-        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
-    ) -> Row | None:
+    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         return self.client.write(log_changes.pop, conversation_id, check)
 
     def rewind(self, conversation_id: str, after: str | None) -> int:
@@ -163,22 +162,25 @@ class SQLiteBackend(SQLiteSearch):
             queries.messages_by_ids, message_ids, records=len(message_ids)
         )
 
+    def _page(self, kind: RecordKind, records: int | None, *arguments: Any) -> Sequence[Row]:
+        return self.client.read(queries.page, TABLES[kind], *arguments, records=records)
+
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after, user_id = page
-        listing = queries.CONVERSATIONS_BY[by, bool(where), user_id is not None]
-        parameters = [owner, *([json.dumps(where)] if where else [])]
-        parameters += [] if user_id is None else [user_id]
+        conditions: dict[str, Any] = {"true": None} if by is None else {f"{by} = ?": owner}
+        if where:
+            conditions["jazzmine_contains(body, ?)"] = json.dumps(where)
+        if user_id is not None:
+            conditions["user_id = ?"] = user_id
         # How many rows a condition passes over is not known.
         records = None if where else limit
-        return self.client.read(
-            queries.page, listing, parameters, limit, after, records=records
-        )
+        about = "last_updated_at DESC", conditions, limit, after
+        return self._page("conversations", records, *about)
 
     def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
-        return self.client.read(
-            queries.page, queries.MESSAGES_BY[by], [owner], limit, after, records=limit
-        )
+        about = "timestamp ASC", {f"{by} = ?": owner}, limit, after
+        return self._page("messages", limit, *about)
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         time, seq = cursor or (MIN_INT, 0)
@@ -188,9 +190,8 @@ class SQLiteBackend(SQLiteSearch):
 
     def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
-        return self.client.read(
-            queries.page, queries.NEWEST[flagged], [owner], limit, after, records=limit
-        )
+        conditions = {"conversation_id = ?": owner, queries.SHOWN[flagged]: None}
+        return self._page("messages", limit, "timestamp DESC", conditions, limit, after)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         return self.client.read(queries.count_messages, conversation_ids, records=None)

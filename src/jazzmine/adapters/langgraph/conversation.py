@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -60,16 +60,8 @@ class Projection:
                         said[message.id] = message  # the last of one id, in the place of the first
                         contents[message.id] = content
                 first += len(part)
-
-            async def note(new: Sequence[Message]) -> None:
-                given = {id(contents[message.id]): contents[message.id] for message in new}
-                earlier = [content for content in state if id(content) not in given]
-                for content in given.values():
-                    if run is not None:
-                        await _note_answer(run, content, earlier)
-
             if said:
-                await self._store(thread, user_id, said, run, note)
+                await self._store(thread, user_id, said, run, contents, state)
             for name in names:
                 remember(self._known, (thread, name), None, _KNOWN)
         except Exception:
@@ -86,7 +78,8 @@ class Projection:
         user_id: str,
         said: Mapping[str, Message],
         run: RunRecorder | None,
-        note: Callable[[Sequence[Message]], Awaitable[None]],
+        contents: Mapping[str, Any],
+        state: Sequence[Any],
     ) -> None:
         tried: list[Message] | None = None
         while True:
@@ -95,7 +88,8 @@ class Projection:
                 for message in await self._messages.get_messages_by_ids(list(said))
             }
             new = [message for message in said.values() if message.id not in stored]
-            await note(new)
+            if run is not None:
+                await _note_answers(run, [contents[message.id] for message in new], state)
             try:
                 if new:
                     runs = [] if run is None else [(run, new)]
@@ -119,20 +113,22 @@ class Projection:
             await self._messages.store_messages(edited)
 
 
-async def _note_answer(run: RunRecorder, answer: Any, earlier: Sequence[Any]) -> None:
-    """Note what a model is given for a call, which is in an earlier message if not of this run."""
-    call_id = getattr(answer, "tool_call_id", None)
-    if not call_id:
-        return
-    # A node may have called the tool itself, or a person has answered in place of a tool.
-    if not run.has_call(call_id):
-        calls = (call for said in earlier for call in getattr(said, "tool_calls", None) or ())
-        call = next((call for call in calls if call["id"] == call_id), None)
-        if call is None or await run.is_recorded_before(call_id):
-            return
-        run.ask_tool_call(call_id, call["name"], call["args"])
-    failed = getattr(answer, "status", "") == "error"
-    run.answer_tool_call(call_id, answer.content, is_error=failed)
+async def _note_answers(run: RunRecorder, new: Sequence[Any], state: Sequence[Any]) -> None:
+    """Note what a model is given for calls, which are in earlier messages if not of this run."""
+    ids = set(map(id, new))
+    earlier = [said for said in state if id(said) not in ids]
+    for answer in new:
+        call_id = getattr(answer, "tool_call_id", None)
+        # A node may have called the tool itself, or a person has answered in place of a tool.
+        if call_id and not run.has_call(call_id):
+            calls = (call for said in earlier for call in getattr(said, "tool_calls", None) or ())
+            call = next((call for call in calls if call["id"] == call_id), None)
+            if call is None or await run.is_recorded_before(call_id):
+                continue
+            run.ask_tool_call(call_id, call["name"], call["args"])
+        if call_id:
+            failed = getattr(answer, "status", "") == "error"
+            run.answer_tool_call(call_id, answer.content, is_error=failed)
 
 
 def _content(message: Message) -> dict[str, Any]:

@@ -29,11 +29,8 @@ __all__ = [
     "is_live",
     "live",
     "namespaces_pipeline",
-    "next_revisions",
     "page_query",
-    "projection",
     "row_of",
-    "sort_of",
 ]
 
 ITEMS = "memory_items"
@@ -62,17 +59,6 @@ _NAMES = (
 )
 
 NOW = {"$toLong": "$$NOW"}
-
-
-def next_revisions(count: int, after: int) -> list[Document]:
-    """Return the update that takes revisions from the counter, and notes the server's time in ms.
-
-    Args:
-        count: the number of revisions.
-        after: the revision of an item; the counter may be lower if items were copied without it.
-    """
-    last = {"$add": [{"$max": ["$last", after]}, count]}
-    return [{"$set": {"last": last, "now": NOW}}]
 
 
 def document_of(change: ItemChange, revision: int, created_at: int, updated_at: int) -> Document:
@@ -135,17 +121,6 @@ def page_query(query: ItemQuery, after: Cursor | None) -> Document:
         same_time = {"updated_at": after.updated_at, "revision": {"$lt": after.revision}}
         conditions.append({"$or": [{"updated_at": {"$lt": after.updated_at}}, same_time]})
     return {"$and": conditions}
-
-
-def sort_of(query: ItemQuery) -> list[tuple[str, int]]:
-    """Return the order of a page."""
-    return [("id", 1)] if query.order == "key" else [("updated_at", -1), ("revision", -1)]
-
-
-def projection(query: ItemQuery) -> dict[str, int]:
-    """Return the projection to the fields that are read."""
-    left_out = {"items": "vector", "values": "vector data", "vectors": "value data", "all": ""}
-    return dict.fromkeys(left_out[query.reads].split(), 0)
 
 
 def namespaces_pipeline(prefix: str, first: str, limit: int, user_id: str | None) -> list[Any]:

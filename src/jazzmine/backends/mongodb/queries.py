@@ -19,7 +19,6 @@ __all__ = [
     "MESSAGES_OF_CONVERSATION",
     "MESSAGES_OF_USER",
     "NEWEST_MESSAGES",
-    "NO_COPY",
     "OLDEST_CONVERSATIONS",
     "TOUCH",
     "TRACES_FOUND",
@@ -50,10 +49,6 @@ def among(field: str, values: Sequence[str]) -> Document:
 def owned_by(user_id: str | None) -> Document:
     """Build the query for the documents of a user; all documents for None."""
     return {} if user_id is None else equal(user_id=user_id)
-
-
-#: The query for original traces, without the copies of forks.
-NO_COPY: Document = {"copied_from": None}
 
 
 _SHOWN: dict[FlaggedShown, Document] = {

@@ -55,7 +55,7 @@ class Address:
         parts = _parts(dsn, options)
         if isinstance(parts, str):
             raise InvalidAddressError(f"the PostgreSQL address can't be parsed{parts or _FORM}")
-        hosts = _list(parts, "host", "PGHOST", "the local server")
+        hosts = _list(parts, "host", "PGHOST", str(parts.get("hostaddr") or "the local server"))
         ports = _list(parts, "port", "PGPORT", "5432")
         if (
             any("@" in host for host in hosts)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES
 from jazzmine.backends.postgres.text import (
     ESCAPE,
@@ -44,7 +42,6 @@ __all__ = [
 
 # Records as parameters
 
-_messages = TypeAdapter(list[Message]).serializer
 _TYPES = {
     table.name: tuple(table.types.items()) for table in (CONVERSATIONS, MESSAGES, TURN_TRACES)
 }
@@ -73,12 +70,9 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
 
 def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str:
     """Return the parameter for messages whose ids differ; see `row_values`."""
-    if analyser is not None:
-        return json_array(
-            with_entry(to_json_text(each.json), each.record, analyser) for each in messages
-        )
-    records = [message.record for message in messages]
-    return to_json_text(_messages.to_json(records, exclude_defaults=Message.omits_defaults))
+    return json_array(
+        with_entry(to_json_text(each.json), each.record, analyser) for each in messages
+    )
 
 
 def whole_json(record: Snapshot[Any]) -> str:
@@ -142,11 +136,7 @@ def rewrite_parameters(
 
 def pruned_parameter(conversations: Sequence[Row]) -> str:
     """Return the parameter for conversations to delete while they have their metadata."""
-    return json_array(to_json_text(_as_bytes(row[1])) for row in conversations)
-
-
-def _as_bytes(json: str | bytes) -> bytes:
-    return json.encode() if isinstance(json, str) else json
+    return json_array(to_json_text(row[1].encode()) for row in conversations)
 
 
 # Rows

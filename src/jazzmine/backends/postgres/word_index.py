@@ -23,12 +23,15 @@ from jazzmine.search.query import Clause, SearchScope, SearchState, Term
 
 __all__ = [
     "COMPLETE",
+    "COUNT_FOUND",
     "COUNT_UNINDEXED",
     "EMPTY_TABLE",
     "INDEX",
+    "LIST_FOUND",
     "MAKE_TABLE",
     "NOTE_SEARCH",
     "PENDING",
+    "PLACE",
     "REMOVE_NOTE",
     "REMOVE_TABLE",
     "REMOVE_TRIGGERS",
@@ -36,12 +39,9 @@ __all__ = [
     "UNINDEXED",
     "clause_query",
     "clauses_query",
-    "count_found",
     "entries_json",
     "entry_of",
-    "list_found",
     "make_triggers",
-    "place_of",
     "read_state",
     "scope_parameters",
     "scope_query",
@@ -62,8 +62,10 @@ def entry_of(message: Message, analyser: Analyser) -> str:
     return f"{analyser.language}:{analyser.entry(message.original_content)}"
 
 
-def with_entry(json: str, message: Message, analyser: Analyser) -> str:
-    """Return the JSON of a message with its entry."""
+def with_entry(json: str, message: Message, analyser: Analyser | None) -> str:
+    """Return the JSON of a message with its entry, if there is an index."""
+    if analyser is None:
+        return json
     return f'{json[:-1]},"entry":"{entry_of(message, analyser)}"}}'
 
 
@@ -172,13 +174,51 @@ WHERE words.is_pending LIMIT %(limit)s::bigint
 
 # Searches
 
-_AGENT = "conversation_id IN (SELECT id FROM $schema.conversations WHERE agent_id = %(agent)s)"
-_SINCE, _UNTIL = "timestamp >= %(since)s::bigint", "timestamp < %(until)s::bigint"
+# What is not given is null, which leaves nothing of its condition in the plan of a call.
+_OF_AGENT = """(%(agent)s::text IS NULL OR conversation_id IN (
+        SELECT id FROM $schema.conversations WHERE agent_id = %(agent)s::text))"""
+_OF_OWNERS = f"""(%(user)s::text IS NULL OR user_id = %(user)s::text)
+    AND (%(conversation)s::text IS NULL OR conversation_id = %(conversation)s::text)
+    AND {_OF_AGENT}"""
+_IN_TIME = """(%(since)s::bigint IS NULL OR timestamp >= %(since)s::bigint)
+    AND (%(until)s::bigint IS NULL OR timestamp < %(until)s::bigint)"""
+
+# The messages of a scope, and those that match each of `queries`; the counts end somewhere.
+COUNT_FOUND = f"""
+SELECT (
+    SELECT count(*) FROM (
+        SELECT FROM $schema.messages
+        WHERE {_OF_OWNERS} AND {_IN_TIME}
+            AND (%(roles)s::text[] IS NULL OR role = ANY(%(roles)s::text[]))
+        LIMIT %(most_messages)s::bigint) AS counted
+), ARRAY(
+    SELECT (
+        SELECT count(*) FROM (
+            SELECT FROM $schema.message_words
+            WHERE terms @@ query::tsquery AND {_OF_AGENT} AND {_IN_TIME}
+            LIMIT %(most_found)s::bigint) AS counted)
+    FROM unnest(%(queries)s::text[]) WITH ORDINALITY AS given (query, position)
+    ORDER BY position
+)"""
+
+# The place of the message `after`, if it may be in the scope.
+PLACE = f"SELECT timestamp, seq FROM $schema.messages WHERE id = %(after)s AND {_OF_OWNERS}"
+
+# Those that match `query`, before a place: ids and entries, newest first.
+LIST_FOUND = f"""
+SELECT found.message_id, substr(stored.entry, strpos(stored.entry, ':') + 1)
+FROM (
+    SELECT message_id, timestamp, seq FROM $schema.message_words
+    WHERE terms @@ %(query)s::tsquery AND {_OF_AGENT} AND {_IN_TIME}
+        AND (timestamp, seq) < (%(last_timestamp)s::bigint, %(last_seq)s::bigint)
+    ORDER BY timestamp DESC, seq DESC LIMIT %(limit)s::bigint
+) AS found JOIN $schema.messages AS stored ON stored.id = found.message_id
+ORDER BY found.timestamp DESC, found.seq DESC"""
 
 
 def scope_parameters(scope: SearchScope) -> dict[str, object]:
     """Return the parameters of a scope."""
-    given = {
+    return {
         "user": scope.user_id and to_text(scope.user_id),
         "conversation": scope.conversation_id and to_text(scope.conversation_id),
         "agent": scope.agent_id and to_text(scope.agent_id),
@@ -186,12 +226,6 @@ def scope_parameters(scope: SearchScope) -> dict[str, object]:
         "since": scope.since,
         "until": scope.until,
     }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _conditions(scope: SearchScope, **conditions: str) -> str:
-    given = scope_parameters(scope)
-    return " AND ".join([text for name, text in conditions.items() if name in given] or ["true"])
 
 
 def scope_query(scope: SearchScope, *others: str) -> str:
@@ -237,63 +271,3 @@ def _quoted(term: str) -> str:
 
 def _hash(record_id: str) -> str:
     return hashlib.sha256(to_text(record_id).encode()).hexdigest()[:32]
-
-
-def count_found(scope: SearchScope) -> str:
-    """Return the statement that counts the messages of a scope, and those that match each query.
-
-    The counts end at the parameters `most_messages` and `most_found`; the queries are `queries`.
-    """
-    of_messages = _conditions(
-        scope,
-        user="user_id = %(user)s",
-        conversation="conversation_id = %(conversation)s",
-        agent=_AGENT,
-        roles="role = ANY(%(roles)s::text[])",
-        since=_SINCE,
-        until=_UNTIL,
-    )
-    of_words = _conditions(scope, agent=_AGENT, since=_SINCE, until=_UNTIL)
-    return f"""
-SELECT (
-    SELECT count(*) FROM (
-        SELECT FROM $schema.messages WHERE {of_messages} LIMIT %(most_messages)s::bigint) AS counted
-), ARRAY(
-    SELECT (
-        SELECT count(*) FROM (
-            SELECT FROM $schema.message_words
-            WHERE terms @@ query::tsquery AND {of_words} LIMIT %(most_found)s::bigint) AS counted)
-    FROM unnest(%(queries)s::text[]) WITH ORDINALITY AS given (query, position)
-    ORDER BY position
-)"""
-
-
-def place_of(scope: SearchScope) -> str:
-    """Return the statement for the place of the message `after`, if it may be in the scope."""
-    condition = _conditions(
-        scope,
-        user="user_id = %(user)s",
-        conversation="conversation_id = %(conversation)s",
-        agent=_AGENT,
-    )
-    return f"SELECT timestamp, seq FROM $schema.messages WHERE id = %(after)s AND {condition}"
-
-
-def list_found(scope: SearchScope, after: bool) -> str:
-    """Return the statement for the messages that match `query`: ids and entries, newest first.
-
-    Args:
-        scope: which messages.
-        after: whether the list begins after a place, `last_timestamp` and `last_seq`.
-    """
-    condition = _conditions(scope, agent=_AGENT, since=_SINCE, until=_UNTIL)
-    if after:
-        condition += " AND (timestamp, seq) < (%(last_timestamp)s::bigint, %(last_seq)s::bigint)"
-    return f"""
-SELECT found.message_id, substr(stored.entry, strpos(stored.entry, ':') + 1)
-FROM (
-    SELECT message_id, timestamp, seq FROM $schema.message_words
-    WHERE terms @@ %(query)s::tsquery AND {condition}
-    ORDER BY timestamp DESC, seq DESC LIMIT %(limit)s::bigint
-) AS found JOIN $schema.messages AS stored ON stored.id = found.message_id
-ORDER BY found.timestamp DESC, found.seq DESC"""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -15,6 +17,9 @@ from jazzmine.records.json_values import contains
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
 
 __all__ = ["add_functions"]
+
+# A text that is the same in JSON, however that is written.
+_PLAIN = re.compile("[A-Za-z0-9_. -]+")
 
 # What the elements of lists have where it is not stored.
 _ELEMENTS: dict[str, dict[str, Any]] = {
@@ -39,19 +44,21 @@ def add_functions(connection: sqlite3.Connection) -> None:
 
 def _contains(body: str, wanted: str) -> bool:
     """Return whether the `metadata` of a record in JSON has all wanted keys and values."""
-    fields = _parsed(body).get("metadata")
-    return isinstance(fields, dict) and contains(fields, _wanted(wanted))
+    fields, texts = _wanted(wanted)
+    metadata = _parsed(body, texts).get("metadata")
+    return isinstance(metadata, dict) and contains(metadata, fields)
 
 
 def _has_values(value: str, wanted: str) -> bool:
     """Return whether an object in JSON has all wanted keys and values."""
-    return contains(_parsed(value), _wanted(wanted))
+    fields, texts = _wanted(wanted)
+    return contains(_parsed(value, texts), fields)
 
 
 def _any_contains(body: str, field: str, wanted: str) -> bool:
     """Return whether an element of a trace's list has all wanted fields and values."""
-    elements = _parsed(body).get(field)
-    defaults, fields = _ELEMENTS[field], _wanted(wanted)
+    fields, texts = _wanted(wanted, field)
+    elements, defaults = _parsed(body, texts).get(field), _ELEMENTS[field]
     return isinstance(elements, list) and any(
         isinstance(element, dict) and contains({**defaults, **element}, fields)
         for element in elements
@@ -62,18 +69,26 @@ def _forked_id(salt: str, source_id: str) -> str:
     return forked_id(_salt(salt), source_id)
 
 
-def _parsed(body: str) -> dict[str, Any]:
+def _parsed(body: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Return an object in JSON; it is empty if the body lacks a text, and need not be parsed."""
     try:
-        fields = from_json(body)
+        fields = from_json(body) if all(text in body for text in texts) else None
     except ValueError:  # of another program
-        return {}
+        fields = None
     return fields if isinstance(fields, dict) else {}
 
 
 @lru_cache(maxsize=16)
-def _wanted(wanted: str) -> dict[str, Any]:
+def _wanted(wanted: str, element: str = "") -> tuple[dict[str, Any], list[str]]:
+    """Return the wanted values, and texts that a body with them contains."""
     fields: dict[str, Any] = json.loads(wanted)
-    return fields
+    defaults = _ELEMENTS.get(element, {})
+    texts = [
+        f'"{value}"'
+        for name, value in fields.items()
+        if isinstance(value, str) and _PLAIN.fullmatch(value) and value != defaults.get(name)
+    ]
+    return fields, texts
 
 
 @lru_cache(maxsize=16)

@@ -76,14 +76,9 @@ WHERE path = :path AND {_LIVE}
 _NEXT_REVISION = "UPDATE item_revisions SET last = last + 1 RETURNING last"
 _HIGHER_REVISIONS = "UPDATE item_revisions SET last = max(last, ?)"
 _PUT = """
-INSERT INTO stored_items (path, user_id, source_message_id, created_at, updated_at, expires_at,
-    revision, value, vector, data)
+INSERT OR REPLACE INTO stored_items (path, user_id, source_message_id, created_at, updated_at,
+    expires_at, revision, value, vector, data)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
-    source_message_id = excluded.source_message_id, created_at = excluded.created_at,
-    updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-    revision = excluded.revision, value = excluded.value, vector = excluded.vector,
-    data = excluded.data
 """
 _RENEW = f"""
 UPDATE stored_items SET expires_at = :expires_at

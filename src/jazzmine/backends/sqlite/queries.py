@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from jazzmine.backends.sqlite.rows import TABLES
@@ -13,18 +13,15 @@ from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
 
 __all__ = [
-    "CONVERSATIONS_BY",
     "IS_OLD",
-    "MESSAGES_BY",
-    "NEWEST",
     "NEXT_MESSAGES",
     "NEXT_STORED",
     "OLD_CONVERSATIONS",
     "PING",
+    "SHOWN",
     "STORED",
     "TRACES_OF_CONVERSATION",
     "TRACE_OF_MESSAGE",
-    "Listing",
     "count_messages",
     "limit_of",
     "messages_by_ids",
@@ -88,61 +85,11 @@ _NEWEST_SEQUENCES = "SELECT " + ", ".join(
 _IDS_AT_ONCE = 30_000
 
 
-class Listing:
-    """The statements for pages of an owner's records.
-
-    Args:
-        table: the table of the records.
-        owner: the column of the owner's id.
-        time: the column by which the records are sorted, and then by `seq`.
-        direction: "ASC" for the oldest first, "DESC" for the newest first.
-        condition: what else the records of a page have to meet.
-    """
-
-    def __init__(
-        self,
-        table: str,
-        owner: str,
-        time: str,
-        direction: Literal["ASC", "DESC"],
-        condition: str = "true",
-    ) -> None:
-        sign = ">" if direction == "ASC" else "<"
-        page = f"SELECT id, body FROM {table} WHERE {owner} = ? AND {condition}"
-        order = f"ORDER BY {time} {direction}, seq {direction} LIMIT ?"
-        self.first: str = f"{page} {order}"
-        self.cursor: str = f"SELECT {time}, seq FROM {table} WHERE id = ? AND {owner} = ?"
-        self.next: str = f"{page} AND ({time}, seq) {sign} (?, ?) {order}"
-
-
-# The owner of all conversations is the same for each, "".
-CONVERSATIONS_BY = {
-    (owner, with_condition, with_user): Listing(
-        "stored_conversations",
-        owner or "''",
-        "last_updated_at",
-        "DESC",
-        f"{'jazzmine_contains(body, ?)' if with_condition else 'true'}"
-        f"{' AND user_id = ?' if with_user else ''}",
-    )
-    for owner in ("user_id", "agent_id", None)
-    for with_condition in (False, True)
-    for with_user in (False, True)
-}
-MESSAGES_BY = {
-    owner: Listing("stored_messages", owner, "timestamp", "ASC")
-    for owner in ("conversation_id", "user_id")
-}
-
-# A conversation's newest messages, by which flagged ones are shown.
-_SHOWN: dict[FlaggedShown, str] = {
+# The condition of a list, by which flagged messages it has.
+SHOWN: dict[FlaggedShown, str] = {
     "none": "NOT is_flagged",
     "calls": "(NOT is_flagged OR is_call)",
     "all": "true",
-}
-NEWEST = {
-    flagged: Listing("stored_messages", "conversation_id", "timestamp", "DESC", condition)
-    for flagged, condition in _SHOWN.items()
 }
 
 
@@ -164,8 +111,9 @@ def limit_of(count: int | None) -> int:
 
 def page(
     connection: sqlite3.Connection,
-    listing: Listing,
-    parameters: Sequence[object],
+    table: str,
+    order: Literal["timestamp ASC", "timestamp DESC", "last_updated_at DESC"],
+    conditions: Mapping[str, object],
     limit: int | None,
     after: str | None,
 ) -> list[Row]:
@@ -173,20 +121,33 @@ def page(
 
     Args:
         connection: where they are read.
-        listing: the statements.
-        parameters: those of the listing's condition.
+        table: the table of the records.
+        order: the column by which they are sorted, and then by `seq`, and the direction.
+        conditions: what they have to meet, each with its parameter, or None if it has none. The
+            first one is that of the owner.
         limit: how many at most; None is no limit.
         after: the id of the last record of the page before, or None.
 
     Raises:
-        NotFoundError: the page should start after a record that is not in the listing.
+        NotFoundError: the page should start after a record that is not the owner's.
     """
-    if after is None:
-        return connection.execute(listing.first, [*parameters, limit_of(limit)]).fetchall()
-    cursor = connection.execute(listing.cursor, [after, parameters[0]]).fetchone()
-    if cursor is None:
-        raise NotFoundError(f"after={after!r} is no record of this listing")
-    return connection.execute(listing.next, [*parameters, *cursor, limit_of(limit)]).fetchall()
+    time, direction = order.split()
+    owner, parameter = next(iter(conditions.items()))
+    wanted = " AND ".join(conditions)
+    parameters = [value for value in conditions.values() if value is not None]
+    if after is not None:
+        query = f"SELECT {time}, seq FROM {table} WHERE {owner} AND id = ?"
+        about = [after] if parameter is None else [parameter, after]
+        cursor = connection.execute(query, about).fetchone()
+        if cursor is None:
+            raise NotFoundError(f"after={after!r} is no record of this listing")
+        wanted += f" AND ({time}, seq) {'>' if direction == 'ASC' else '<'} (?, ?)"
+        parameters += cursor
+    statement = (
+        f"SELECT id, body FROM {table} WHERE {wanted}"
+        f" ORDER BY {time} {direction}, seq {direction} LIMIT ?"
+    )
+    return connection.execute(statement, [*parameters, limit_of(limit)]).fetchall()
 
 
 def messages_by_ids(connection: sqlite3.Connection, message_ids: Sequence[str]) -> list[Row]:

@@ -20,12 +20,7 @@ from jazzmine._async.clients.postgres.connection import (
     Connection,
     Connector,
 )
-from jazzmine._async.clients.postgres.migration import (
-    bring_up_to_date,
-    change_search,
-    first_schema,
-    pending_migrations,
-)
+from jazzmine._async.clients.postgres.migration import Tables, first_schema
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_finish as finish
 from jazzmine._compat.concurrency import async_sleep as sleep
@@ -41,7 +36,7 @@ from jazzmine.backends.postgres.errors import (
     translated,
     without_row,
 )
-from jazzmine.backends.postgres.schema import LONG_TRANSACTION, Component
+from jazzmine.backends.postgres.schema import LONG_TRANSACTION, MESSAGE_TABLES, Component
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff, begin_call, call_deadline, milliseconds
 from jazzmine.errors import ConfigurationError, StoreClosedError
@@ -120,7 +115,7 @@ class PostgresClient:
             raise _unusable("has no autocommit")
         is_changed = False
         for component in self._components:
-            is_changed |= await bring_up_to_date(connection, self._config, component)
+            is_changed |= await Tables(connection, self._config, component).bring_up_to_date()
         return is_changed
 
     async def pending(self) -> list[str]:
@@ -135,7 +130,7 @@ class PostgresClient:
     async def _pending(self, connection: Connection) -> list[str]:
         pending: list[str] = []
         for component in self._components:
-            steps = await pending_migrations(connection, self._schema, component)
+            steps = await Tables(connection, self._config, component).pending()
             pending += [
                 f"apply {step.version:04} {step.name} to schema {self._schema!r}" for step in steps
             ]
@@ -148,7 +143,11 @@ class PostgresClient:
             ConfigurationError: the role may not change the schema.
             StoreUnavailableError: the server went away, or `migration_timeout` has passed.
         """
-        await self._beside(lambda connection: change_search(connection, self._config, language))
+        await self._beside(
+            lambda connection: Tables(connection, self._config, MESSAGE_TABLES).change_search(
+                language
+            )
+        )
         begin_call()
 
     async def _beside(self, work: Work[T]) -> T:

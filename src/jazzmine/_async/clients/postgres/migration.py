@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +16,6 @@ from jazzmine.backends.postgres.schema import (
     LONG_TRANSACTION,
     MAKE_SCHEMA,
     MAKE_VERSIONS,
-    MESSAGE_TABLES,
     NOTE_VERSION,
     READ_VERSION,
     SHORT_LOCKS,
@@ -40,13 +40,7 @@ from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff, milliseconds
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 
-__all__ = [
-    "bring_up_to_date",
-    "change_search",
-    "first_schema",
-    "pending_migrations",
-    "search_language",
-]
+__all__ = ["Tables", "first_schema"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -65,189 +59,177 @@ async def first_schema(connection: Connection) -> str:
     return str(first)
 
 
-async def pending_migrations(
-    connection: Connection, schema: str, component: Component
-) -> list[Migration]:
-    """Return the migrations that the schema lacks; nothing is changed.
+class Tables:
+    """The tables of one kind of store, which may share the schema with those of other kinds.
 
-    Raises:
-        ConfigurationError: the schema is newer than this library, or the database can't hold all
-            characters.
+    Args:
+        connection: a connection without an open transaction, for this alone.
+        config: that of the store, with the name of the schema.
+        component: what they are.
     """
-    encoding = connection.info.parameter_status("server_encoding")
-    if encoding != "UTF8":
-        raise ConfigurationError(f"the database's encoding is {encoding}; jazzmine needs UTF8")
-    version, _ = await _version(connection, schema, component)
-    known = migrations(component.folder)
-    if version > known[-1].version:
-        raise ConfigurationError(
-            f"schema {schema!r} of the database has version {version}, and this jazzmine knows"
-            f" none beyond {known[-1].version}: upgrade jazzmine"
-        )
-    return [step for step in known if step.version > version]
 
+    def __init__(
+        self, connection: Connection, config: PostgresConfig, component: Component
+    ) -> None:
+        self._connection = connection
+        self._config = config
+        self._schema = config.schema or ""
+        self._component = component
 
-async def bring_up_to_date(
-    connection: Connection, config: PostgresConfig, component: Component
-) -> bool:
-    """Apply the migrations that are missing, and make the functions after them.
+    async def pending(self) -> list[Migration]:
+        """Return the migrations that the schema lacks; nothing is changed.
 
-    Returns:
-        whether there were any; only they may take longer than the connection's deadline.
+        Raises:
+            ConfigurationError: the schema is newer than this library, or the database can't hold
+                all characters.
+        """
+        encoding = self._connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise ConfigurationError(f"the database's encoding is {encoding}; jazzmine needs UTF8")
+        version, _ = await self._version()
+        known = migrations(self._component.folder)
+        if version > known[-1].version:
+            raise ConfigurationError(
+                f"schema {self._schema!r} of the database has version {version}, and this jazzmine"
+                f" knows none beyond {known[-1].version}: upgrade jazzmine; what version 1 stored"
+                " comes over by its `jazzmine export` and `jazzmine import`"
+            )
+        return [step for step in known if step.version > version]
 
-    Raises:
-        ConfigurationError: the schema is not one that this library can use, or not by this role.
-        StoreUnavailableError: the configuration's `migration_timeout` has passed.
-    """
-    schema = config.schema or ""
-    if not await pending_migrations(connection, schema, component):
-        return False
+    async def bring_up_to_date(self) -> bool:
+        """Apply the migrations that are missing, and make the functions after them.
 
-    async def apply() -> None:
-        steps = await pending_migrations(connection, schema, component)
-        await connection.run(SHORT_LOCKS)
-        has_schema, has_versions = await _state(connection, schema, component)
+        Returns:
+            whether there were any; only they may take longer than the connection's deadline.
+
+        Raises:
+            ConfigurationError: the schema is not one that this library can use, or not by this
+                role.
+            StoreUnavailableError: the configuration's `migration_timeout` has passed.
+        """
+        if not await self.pending():
+            return False
+        await self._run_alone(self._apply)
+        return True
+
+    async def _apply(self) -> None:
+        steps = await self.pending()
+        has_schema, has_versions = await self._state()
         if not has_schema:
-            await _run(connection, schema, component, MAKE_SCHEMA)
+            await self._run(MAKE_SCHEMA)
         if not has_versions:
-            await _run(connection, schema, component, MAKE_VERSIONS)
+            await self._run(MAKE_VERSIONS)
         for step in steps:
-            await _run(connection, schema, component, step.sql)
-            applied = {"version": step.version, "name": step.name}
-            await _run(connection, schema, component, NOTE_VERSION, applied)
-        for functions in function_files(component):
-            await _run(connection, schema, component, functions)
+            await self._run(step.sql)
+            await self._run(NOTE_VERSION, {"version": step.version, "name": step.name})
+        for functions in function_files(self._component):
+            await self._run(functions)
 
-    await _run_alone(connection, config, apply)
-    return True
+    async def change_search(self, language: str | None) -> None:
+        """Add the search index, make it anew and empty for another language, or remove it.
 
+        Args:
+            language: that of the stems, empty for none; None removes the index.
 
-async def change_search(
-    connection: Connection, config: PostgresConfig, language: str | None
-) -> None:
-    """Add the search index, make it anew and empty for another language, or remove it.
+        Raises:
+            ConfigurationError: the role may not change the schema.
+            StoreUnavailableError: the configuration's `migration_timeout` has passed.
+        """
 
-    Args:
-        connection: a connection without an open transaction.
-        config: that of the store.
-        language: that of the stems, empty for none; None removes the index.
+        async def change() -> None:
+            stored = await self.search_language()
+            if stored == language:
+                return
+            if language is None:
+                await self._run(REMOVE_TRIGGERS + REMOVE_TABLE)
+                await self._run(REMOVE_NOTE)
+                return
+            table = MAKE_TABLE if stored is None else EMPTY_TABLE
+            await self._run(table + make_triggers(language))
+            await self._run(NOTE_SEARCH, {"language": language})
 
-    Raises:
-        ConfigurationError: the role may not change the schema.
-        StoreUnavailableError: the configuration's `migration_timeout` has passed.
-    """
-    schema, component = config.schema or "", MESSAGE_TABLES
+        await self._run_alone(change)
 
-    async def change() -> None:
-        stored = await search_language(connection, schema, component)
-        if stored == language:
-            return
-        await connection.run(SHORT_LOCKS)
-        if language is None:
-            await _run(connection, schema, component, REMOVE_TRIGGERS + REMOVE_TABLE)
-            await _run(connection, schema, component, REMOVE_NOTE)
-            return
-        table = MAKE_TABLE if stored is None else EMPTY_TABLE
-        await _run(connection, schema, component, table + make_triggers(language))
-        await _run(connection, schema, component, NOTE_SEARCH, {"language": language})
+    async def search_language(self) -> str | None:
+        """Return the language of the search index, empty without stems; None without an index."""
+        _, note = await self._version()
+        search = read_state(note)
+        return None if search is None else search.language
 
-    await _run_alone(connection, config, change)
+    async def _version(self) -> tuple[int, str | None]:
+        """Return the number of the last migration, and the note of the search index."""
+        _, has_versions = await self._state()
+        if not has_versions:
+            return 0, None
+        version, note = (await self._run(READ_VERSION))[0]
+        return version, note
 
+    async def _state(self) -> tuple[bool, bool]:
+        """Return whether the schema exists, and its table of versions."""
+        values = {"schema": self._schema, "versions": self._component.versions}
+        state: tuple[bool, bool] = (await self._run(STATE, values))[0]
+        return state
 
-async def search_language(connection: Connection, schema: str, component: Component) -> str | None:
-    """Return the language of the search index, empty without stems; None if there is none."""
-    _, note = await _version(connection, schema, component)
-    search = read_state(note)
-    return None if search is None else search.language
+    async def _run(self, statements: str, values: Mapping[str, object] | None = None) -> list[Any]:
+        versions = self._component.versions
+        return await self._connection.run(statements, values, self._schema, versions, prepare=False)
 
+    async def _run_alone(self, change: Work[None]) -> None:
+        """Change the schema in one transaction; other processes wait for the first.
 
-async def _version(
-    connection: Connection, schema: str, component: Component
-) -> tuple[int, str | None]:
-    """Return the number of the last migration, and the note of the search index."""
-    _, has_versions = await _state(connection, schema, component)
-    if not has_versions:
-        return 0, None
-    version, note = (await _run(connection, schema, component, READ_VERSION))[0]
-    return version, note
+        Args:
+            change: makes the changes; it may be called again after it had to wait for a lock.
 
+        Raises:
+            ConfigurationError: the schema holds objects of another application with names that
+                jazzmine uses, or the role may not change it.
+            StoreUnavailableError: `migration_timeout` has passed.
+        """
+        config, deadline = self._config, Deadline(self._config.migration_timeout)
+        # The server ends it in time, if it can be reached.
+        self._connection.deadline = Deadline(config.migration_timeout + config.timeout)
+        pauses = backoff(0.05, 2.0)
+        is_waiting = False
+        try:
+            while True:
+                with suppress(errors.LockNotAvailable):
+                    async with self._connection.transaction():
+                        ms = str(min(milliseconds(deadline.remaining()), 2**31 - 1))
+                        await self._run(LONG_TRANSACTION, {"ms": ms})
+                        if (await self._run(TRY_LOCK, {"schema": self._schema}))[0][0]:
+                            await self._run(SHORT_LOCKS)
+                            await change()
+                            return
+                if not is_waiting:
+                    logger.info(
+                        "another session is using or changing the tables in schema %r of the"
+                        " database; waiting for it, for %.0f s at most",
+                        self._schema,
+                        deadline.remaining(),
+                    )
+                    is_waiting = True
+                pause = next(pauses)
+                if pause > deadline.remaining():
+                    raise self._late()
+                await sleep(pause)
+        except errors.QueryCanceled as error:
+            raise self._late() from error
+        except errors.InsufficientPrivilege as error:
+            raise ConfigurationError(
+                f"the tables and functions in schema {self._schema!r} can't be brought up to date:"
+                f" {error.diag.message_primary}; call initialize() once as their owner"
+            ) from error
+        except (errors.DuplicateTable, errors.DuplicateObject, errors.WrongObjectType) as error:
+            raise ConfigurationError(
+                f"schema {self._schema!r} holds an object that jazzmine did not make, and whose"
+                f" name it needs: {error.diag.message_primary}; nothing was changed. Give jazzmine"
+                " a schema of its own, by the key 'schema'; `jazzmine adopt` copies what version"
+                " 0.1 has stored"
+            ) from error
 
-async def _state(connection: Connection, schema: str, component: Component) -> tuple[bool, bool]:
-    """Return whether the schema exists, and its table of versions."""
-    values = {"schema": schema, "versions": component.versions}
-    state: tuple[bool, bool] = (await connection.run(STATE, values))[0]
-    return state
-
-
-async def _run(
-    connection: Connection,
-    schema: str,
-    component: Component,
-    statements: str,
-    values: dict[str, object] | None = None,
-) -> list[Any]:
-    return await connection.run(statements, values, schema, component.versions, prepare=False)
-
-
-async def _run_alone(connection: Connection, config: PostgresConfig, change: Work[None]) -> None:
-    """Change the schema in one transaction.
-
-    If several processes do so at the same time, they wait for the first.
-
-    Args:
-        connection: a connection without an open transaction.
-        config: that of the store.
-        change: makes the changes; it may be called again after it had to wait for a lock.
-
-    Raises:
-        ConfigurationError: the schema holds objects of another application with names that
-            jazzmine uses, or the role may not change it.
-        StoreUnavailableError: `migration_timeout` has passed.
-    """
-    schema, deadline = config.schema or "", Deadline(config.migration_timeout)
-    # The server ends it in time, if it can be reached.
-    connection.deadline = Deadline(config.migration_timeout + config.timeout)
-    pauses = backoff(0.05, 2.0)
-    is_waiting = False
-    try:
-        while True:
-            with suppress(errors.LockNotAvailable):
-                async with connection.transaction():
-                    ms = str(min(milliseconds(deadline.remaining()), 2**31 - 1))
-                    await connection.run(LONG_TRANSACTION, {"ms": ms})
-                    if (await connection.run(TRY_LOCK, {"schema": schema}))[0][0]:
-                        await change()
-                        return
-            if not is_waiting:
-                logger.info(
-                    "another session is using or changing the tables in schema %r of the database;"
-                    " waiting for it, for %.0f s at most",
-                    schema,
-                    deadline.remaining(),
-                )
-                is_waiting = True
-            pause = next(pauses)
-            if pause > deadline.remaining():
-                raise _late(config)
-            await sleep(pause)
-    except errors.QueryCanceled as error:
-        raise _late(config) from error
-    except errors.InsufficientPrivilege as error:
-        raise ConfigurationError(
-            f"the tables and functions in schema {schema!r} can't be brought up to date:"
-            f" {error.diag.message_primary}; call initialize() once as their owner"
-        ) from error
-    except (errors.DuplicateTable, errors.DuplicateObject, errors.WrongObjectType) as error:
-        raise ConfigurationError(
-            f"schema {schema!r} holds an object that jazzmine did not make, and whose name it"
-            f" needs: {error.diag.message_primary}; nothing was changed. Give jazzmine a schema of"
-            " its own, by the key 'schema'; `jazzmine adopt` copies what version 0.1 has stored"
-        ) from error
-
-
-def _late(config: PostgresConfig) -> StoreUnavailableError:
-    return StoreUnavailableError(
-        f"the tables in schema {config.schema!r} were not brought up to date within the"
-        f" migration_timeout of {config.migration_timeout:g} s; perhaps another session holds a"
-        " lock on them"
-    )
+    def _late(self) -> StoreUnavailableError:
+        return StoreUnavailableError(
+            f"the tables in schema {self._schema!r} were not brought up to date within the"
+            f" migration_timeout of {self._config.migration_timeout:g} s; perhaps another session"
+            " holds a lock on them"
+        )
