@@ -310,7 +310,7 @@ class Updates:
 
         Args:
             error: what was raised, if anything. A call that was cancelled, or whose server has
-                failed, does not wait for the server.
+                failed, waits for the server for a moment: the program may end now.
         """
         lock, block.lock = block.lock, None
         try:
@@ -319,8 +319,9 @@ class Updates:
                 failed = isinstance(error, StoreUnavailableError)
                 longest = Deadline(0.3 if failed else min(1.0, self._config.timeout))
                 task = self.background_tasks.start(partial(self._unlock, lock, longest))
-                if error is None or (isinstance(error, Exception) and not failed):
-                    await task.wait(None)
+                is_ordinary = error is None or isinstance(error, Exception)
+                if not isinstance(error, GeneratorExit):  # which must not wait
+                    await task.wait(0.1 if failed else None if is_ordinary else 0.3)
         finally:
             self._calls.release(block.conversation_id, block)
 
