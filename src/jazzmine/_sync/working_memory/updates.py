@@ -245,39 +245,32 @@ class Updates:
         if not stored.mark:
             block.lock = None
         elif not self._backend.is_in_process:
-            block.renewal = Task(partial(self._renew_often, block))
+            block.renewal = Task(partial(self._renew, block, block.lock))
         block.stored = self._remembered(conversation_id, stored)
         return block.stored
 
-    def _renew_often(self, block: Block) -> None:
-        """Renew the lock while the block runs; a renewal that comes later does no harm."""
-        every = self._config.lease_seconds / 3
-        while not block.is_over.wait(every) and self._renew(block):
-            pass
+    def _renew(self, block: Block, lock: Lock) -> None:
+        """Renew the lock until the block is over; a renewal that comes later does no harm."""
+        pause = every = lock.seconds / 3
+        deadline, pauses = Deadline(lock.seconds), backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        while not block.is_over.wait(pause):
+            try:
+                outcome = self._backend.lock(lock._replace(renews=True), deadline)
+            except Exception as error:
+                if deadline.expired:
+                    logger.warning("%r: the lock was not renewed: %s", block.conversation_id, error)
+                    return
+                pause = next(pauses)
+                continue
+            if not isinstance(outcome, Stored) or outcome.mark != block.stored.mark:
+                return  # it is lost
+            pause, deadline = every, Deadline(lock.seconds)
 
     def _stop_renewing(self, block: Block) -> None:
         block.is_over.set()
         if block.renewal is not None:
             block.renewal.cancel()
             block.renewal.wait(0.1)
-
-    def _renew(self, block: Block) -> bool:
-        """Let the lock last longer; False if it is lost."""
-        lock = block.lock
-        if lock is None:
-            return False
-        deadline, pauses = Deadline(lock.seconds), backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        while block.lock is not None:
-            try:
-                outcome = self._backend.lock(lock._replace(renews=True), deadline)
-            except Exception as error:
-                if deadline.expired:
-                    logger.warning("%r: the lock was not renewed: %s", block.conversation_id, error)
-                    return False
-                sleep(next(pauses))
-                continue
-            return isinstance(outcome, Stored) and outcome.mark == block.stored.mark
-        return False
 
     def save_block(self, block: Block, memory: WorkingMemory) -> None:
         """Save the state of a block, which releases its lock, and let the next call go.
@@ -314,14 +307,13 @@ class Updates:
         """
         lock, block.lock = block.lock, None
         try:
-            self._stop_renewing(block)
             if lock is not None and not isinstance(error, StoreClosedError):
                 failed = isinstance(error, StoreUnavailableError)
                 longest = Deadline(0.3 if failed else min(1.0, self._config.timeout))
                 task = self.background_tasks.start(partial(self._unlock, lock, longest))
                 is_ordinary = error is None or isinstance(error, Exception)
-                if not isinstance(error, GeneratorExit):  # which must not wait
-                    task.wait(0.1 if failed else None if is_ordinary else 0.3)
+                task.wait(0.1 if failed else None if is_ordinary else 0.3)
+            self._stop_renewing(block)
         finally:
             self._calls.release(block.conversation_id, block)
 
