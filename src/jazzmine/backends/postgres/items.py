@@ -141,7 +141,7 @@ def _parameters(
     return {
         "changes": json_text([{**each, "position": n} for n, each in enumerate(fields, 1)]),
         "vectors": _array([change.vector for change in changes]),
-        "contents": _array([change.item and change.item.data for change in changes]),
+        "contents": _array([change.item.data if change.item else None for change in changes]),
     }
 
 
