@@ -1,4 +1,4 @@
-"""How a state machine is run on a class with a deliberate defect."""
+"""How a state machine is run in the suite, and on a class with a deliberate defect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-__all__ = ["require_overrides", "run_until_it_fails"]
+from tests.faults.sizes import SOAK
+
+__all__ = ["require_overrides", "run_machine", "run_until_it_fails"]
 
 # A failure is enough, so Hypothesis need not find the shortest sequence.
 ROUND = settings(
@@ -29,6 +31,22 @@ def run_until_it_fails(machine: Any, rounds: int = 100) -> None:
     """
     for number in range(rounds):
         run_state_machine_as_test(seed(number)(machine), settings=ROUND)
+
+
+def run_machine(machine: Any, settings_of_soak: settings, share: float) -> None:
+    """Run a state machine: a few rounds in the suite, and as its settings say for `scripts/soak`.
+
+    Args:
+        machine: the state machine of a store.
+        settings_of_soak: how many and how long sequences `scripts/soak` makes.
+        share: the part of them that is made on the store's back end.
+    """
+    if not SOAK:
+        return run_until_it_fails(machine, max(1, round(3 * share)))
+    examples = int(settings_of_soak.max_examples * share)
+    return run_state_machine_as_test(
+        machine, settings=settings(settings_of_soak, max_examples=examples)
+    )
 
 
 def require_overrides(mutant: type) -> None:

@@ -94,4 +94,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 WITH_AN_ID = _each(lambda declared: declared.name.endswith(("_id", "_ids")))
 AFTER = _each(lambda declared: declared.name == "after")
+OPTIONAL_IDS = {
+    **AFTER,
+    **_each(lambda declared: declared.name in ("expected_last", "replace_after", "until")),
+}
 COUNTS = _each(lambda declared: declared.name in ("limit", "offset", "n", "max_tokens"))

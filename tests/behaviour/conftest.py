@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -46,11 +48,20 @@ def api(request: pytest.FixtureRequest) -> Api:
     return chosen
 
 
-@pytest.fixture(params=MESSAGE_BACKENDS, ids=str)
-def backend(request: pytest.FixtureRequest) -> Backend:
-    """Each back end of a message store."""
-    chosen: Backend = request.param
-    return chosen
+def each_of(backends: list[Backend]) -> Any:
+    """Return a fixture with each back end of a kind of store."""
+
+    def backend(request: pytest.FixtureRequest) -> Backend:
+        chosen: Backend = request.param
+        return chosen
+
+    return pytest.fixture(backend, params=backends, ids=str)
+
+
+backend = each_of(MESSAGE_BACKENDS)
+memory_backend = each_of(MEMORY_BACKENDS)
+item_backend = each_of(ITEM_BACKENDS)
+search_backend = each_of(MESSAGE_BACKENDS)
 
 
 @pytest.fixture
@@ -60,13 +71,6 @@ def config(backend: Backend) -> Iterator[Config]:
         yield configuration
 
 
-@pytest.fixture(params=MEMORY_BACKENDS, ids=str)
-def memory_backend(request: pytest.FixtureRequest) -> Backend:
-    """Each back end of a working memory."""
-    chosen: Backend = request.param
-    return chosen
-
-
 @pytest.fixture
 def memory_config(memory_backend: Backend) -> Iterator[Config]:
     """The configuration of an empty working memory."""
@@ -74,25 +78,11 @@ def memory_config(memory_backend: Backend) -> Iterator[Config]:
         yield configuration
 
 
-@pytest.fixture(params=ITEM_BACKENDS, ids=str)
-def item_backend(request: pytest.FixtureRequest) -> Backend:
-    """Each back end of a long-term memory."""
-    chosen: Backend = request.param
-    return chosen
-
-
 @pytest.fixture
 def item_config(item_backend: Backend) -> Iterator[Config]:
     """The configuration of an empty long-term memory."""
     with item_backend.open_config() as configuration:
         yield configuration
-
-
-@pytest.fixture(params=MESSAGE_BACKENDS, ids=str)
-def search_backend(request: pytest.FixtureRequest) -> Backend:
-    """Each back end of a message store, for one with a search index."""
-    chosen: Backend = request.param
-    return chosen
 
 
 @pytest.fixture
@@ -103,30 +93,36 @@ def search_config(search_backend: Backend) -> Iterator[Config]:
 
 
 @pytest.fixture(scope="module")
-async def open_stores(api: Api) -> AsyncIterator[dict[str, MessageStore]]:
-    """The message stores that the tests of a module share in one API, by configuration."""
-    stores: dict[str, MessageStore] = {}
+async def open_stores() -> AsyncIterator[dict[str, Any]]:
+    """The stores that the tests of a module share, by their kind and their configuration."""
+    stores: dict[str, Any] = {}
     yield stores
     for opened in stores.values():
         await opened.close()
 
 
+@asynccontextmanager
+async def opened(
+    kind: Any, backend: Backend, config: Config, open_stores: dict[str, Any]
+) -> AsyncIterator[Any]:
+    """A store of a kind, which takes longer to open than most tests, if not in a fresh place."""
+    if backend.fresh:
+        async with await kind.initialize(config) as store:
+            yield store
+    else:
+        place = f"{kind!r} {config}"
+        if place not in open_stores:
+            open_stores[place] = await kind.initialize(config)
+        yield open_stores[place]
+
+
 @pytest.fixture
 async def store(
-    api: Api, backend: Backend, config: Config, open_stores: dict[str, MessageStore]
+    api: Api, backend: Backend, config: Config, open_stores: dict[str, Any]
 ) -> AsyncIterator[MessageStore]:
-    """An empty message store; `config` opens others on the same data.
-
-    Opening a store takes longer than most tests, if not in memory or on a JSON file.
-    """
-    if backend.fresh:
-        async with await api.MessageStore.initialize(config) as opened:
-            yield opened
-    else:
-        place = str(config)
-        if place not in open_stores:
-            open_stores[place] = await api.MessageStore.initialize(config)
-        yield open_stores[place]
+    """An empty message store; `config` opens others on the same data."""
+    async with opened(api.MessageStore, backend, config, open_stores) as found:
+        yield found
 
 
 @pytest.fixture
@@ -139,65 +135,33 @@ async def chat(store: MessageStore) -> MessageStore:
 @pytest.fixture
 async def searched(api: Api, search_config: Config) -> AsyncIterator[MessageStore]:
     """An empty message store with an index of English words."""
-    async with await api.MessageStore.initialize(search_config) as opened:
-        yield opened
-        await opened.backend.make_search(None)  # other tests get the same place
-
-
-@pytest.fixture(scope="module")
-async def open_memories(api: Api) -> AsyncIterator[dict[str, WorkingMemoryStore]]:
-    """The same for the stores of working memory."""
-    stores: dict[str, WorkingMemoryStore] = {}
-    yield stores
-    for opened in stores.values():
-        await opened.close()
+    async with await api.MessageStore.initialize(search_config) as found:
+        yield found
+        await found.backend.make_search(None)  # other tests get the same place
 
 
 @pytest.fixture
 async def memory_store(
-    api: Api,
-    memory_backend: Backend,
-    memory_config: Config,
-    open_memories: dict[str, WorkingMemoryStore],
+    api: Api, memory_backend: Backend, memory_config: Config, open_stores: dict[str, Any]
 ) -> AsyncIterator[WorkingMemoryStore]:
     """An empty working memory."""
-    if memory_backend.fresh:
-        async with await api.WorkingMemoryStore.initialize(memory_config) as opened:
-            yield opened
-    else:
-        place = str(memory_config)
-        if place not in open_memories:
-            open_memories[place] = await api.WorkingMemoryStore.initialize(memory_config)
-        yield open_memories[place]
+    kind = api.WorkingMemoryStore
+    async with opened(kind, memory_backend, memory_config, open_stores) as found:
+        yield found
 
 
 @pytest.fixture
 async def brief_memory_store(api: Api, memory_config: Config) -> AsyncIterator[WorkingMemoryStore]:
     """An empty working memory whose entries expire after `TTL`."""
     config = {**memory_config, "ttl_seconds": TTL}
-    async with await api.WorkingMemoryStore.initialize(config) as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
-async def open_items(api: Api) -> AsyncIterator[dict[str, LongTermMemoryStore]]:
-    """The same for the stores of long-term memory."""
-    stores: dict[str, LongTermMemoryStore] = {}
-    yield stores
-    for opened in stores.values():
-        await opened.close()
+    async with await api.WorkingMemoryStore.initialize(config) as found:
+        yield found
 
 
 @pytest.fixture
 async def items(
-    api: Api, item_backend: Backend, item_config: Config, open_items: dict[str, LongTermMemoryStore]
+    api: Api, item_backend: Backend, item_config: Config, open_stores: dict[str, Any]
 ) -> AsyncIterator[LongTermMemoryStore]:
     """An empty long-term memory."""
-    if item_backend.fresh:
-        async with await api.LongTermMemoryStore.initialize(item_config) as opened:
-            yield opened
-    else:
-        place = str(item_config)
-        if place not in open_items:
-            open_items[place] = await api.LongTermMemoryStore.initialize(item_config)
-        yield open_items[place]
+    async with opened(api.LongTermMemoryStore, item_backend, item_config, open_stores) as found:
+        yield found

@@ -12,8 +12,9 @@ from tests.behaviour import samples
 from tests.behaviour.samples import llm_call, tool_trace
 
 CONVERSATIONS = ["c1", "c2", "c3"]
-MESSAGES = ["m1", "m2", "m3", "m4", "m5"]
-TRACES = ["t1", "t2", "t3", "t4", "t5"]
+MESSAGES = [f"m{number}" for number in range(1, 9)]
+TRACES = [f"t{number}" for number in range(1, 9)]
+LOST = "lost"
 USERS = ["u1", "u2"]
 AGENTS = ["a1", "a2"]
 TIMES = [-1, 0, 1, 86_400_000]
@@ -22,9 +23,10 @@ INTENTS = ["book", "cancel"]
 RESULTS = [None, True, 1, 1.0, "1", {"a": "b"}, {"a": "b", "c": "d"}]
 
 # The first value of each is drawn most often, so that equal values occur.
-conversation_ids = st.just("c1") | st.sampled_from(CONVERSATIONS)
+conversation_ids = st.sampled_from([*CONVERSATIONS, *CONVERSATIONS, LOST])
 times = st.just(0) | st.sampled_from(TIMES)
-message_ids = st.sampled_from(MESSAGES)
+message_ids = st.sampled_from([*MESSAGES, LOST])
+strays = st.sampled_from([False] * 5 + [True])
 trace_ids = st.sampled_from(TRACES)
 user_ids = st.sampled_from(USERS)
 agent_ids = st.just("a1") | st.sampled_from(AGENTS)
@@ -35,7 +37,7 @@ roles = st.just(MessageRole.USER) | st.sampled_from(MessageRole)
 tags = st.sampled_from([1, True, 1.0, "1", {"a": [None]}, None])
 conversations = st.builds(
     samples.conversation,
-    id=conversation_ids,
+    id=st.sampled_from(CONVERSATIONS),
     user_id=user_ids,
     agent_id=agent_ids,
     title=st.sampled_from(["", "a"]),
@@ -44,7 +46,7 @@ conversations = st.builds(
 )
 messages = st.builds(
     samples.message,
-    id=message_ids,
+    id=st.sampled_from(MESSAGES),
     conversation_id=conversation_ids,
     user_id=user_ids,
     role=roles,

@@ -19,12 +19,13 @@ from jazzmine import (
 )
 from tests.behaviour.draws import (
     CONVERSATIONS,
+    LOST,
     MESSAGES,
     conversation_ids,
     conversations,
-    counts,
     message_ids,
     messages,
+    strays,
     tags,
     traces,
     user_ids,
@@ -38,6 +39,10 @@ class LogRules:
     """Rules of the state machine, which has the methods that are only declared here."""
 
     model: Model
+    whole: Model
+    forget_deleted: Callable[[], None]
+    stored_conversation: Callable[[str], str]
+    stored_message: Callable[[str], str]
     last_write: Any
     call: Callable[..., Any]
     read: Callable[..., Any]
@@ -50,10 +55,10 @@ class LogRules:
     @rule(
         conversation_id=conversation_ids,
         several=st.lists(messages, min_size=1, max_size=3),
-        strays=st.just(False) | st.just(False) | st.booleans(),
-        expected=st.sampled_from([ANY, NEWEST, NEWEST, None, *MESSAGES[:2]]),
+        strays=strays,
+        expected=st.sampled_from([ANY, ANY, ANY, NEWEST, NEWEST, NEWEST, None, "m1"]),
         trace=st.none() | traces,
-        replaced=st.sampled_from([NOTHING, NOTHING, NOTHING, None, *MESSAGES[:2]]),
+        replaced=st.sampled_from([NOTHING] * 6 + [None, *MESSAGES[:3]]),
     )
     def append_messages(
         self,
@@ -64,15 +69,23 @@ class LogRules:
         trace: TurnTrace | None,
         replaced: Any,
     ) -> None:
+        conversation_id = self.stored_conversation(conversation_id)
         if not strays:
             moved = {"conversation_id": conversation_id}
-            several = [message.model_copy(update=moved) for message in several]
+            free = [one for one in MESSAGES if one not in self.whole.messages] or MESSAGES
+            several = [
+                message.model_copy(update={**moved, "id": free[number % len(free)]})
+                for number, message in enumerate(several)
+            ]
             if trace is not None:
-                of_last = {**moved, "message_id": several[-1].id}
+                last = several[-1].id
+                of_last = {**moved, "message_id": last, "id": f"t{last[1:]}"}
                 trace = trace.model_copy(update=of_last)
         if expected == NEWEST:
             everything = self.model.get_messages_by_conversation_id(conversation_id)
             expected = everything[-1].id if everything else None
+        if replaced in MESSAGES:
+            replaced = self.message_within(conversation_id, replaced)
         turn = {"expected_last": expected, "trace": trace, "replace_after": replaced}
         self.write("append_messages", conversation_id, several, **turn)
 
@@ -83,7 +96,7 @@ class LogRules:
         default_title=st.none() | st.sampled_from(["", "b"]),
     )
     def edit_conversation(self, conversation_id: str, **fields: Any) -> None:
-        self.write("edit_conversation", conversation_id, **fields)
+        self.write("edit_conversation", self.stored_conversation(conversation_id), **fields)
 
     @rule(where=st.dictionaries(st.sampled_from("xy"), tags, min_size=1), user_id=user_ids)
     def find_conversations(self, where: dict[str, Any], user_id: str) -> None:
@@ -102,12 +115,7 @@ class LogRules:
         ),
     )
     def edit_message(self, message_id: str, fields: dict[str, Any]) -> None:
-        self.write("edit_message", message_id, **fields)
-
-    @rule(from_user_id=user_ids, to_user_id=user_ids)
-    def move_user(self, from_user_id: str, to_user_id: str) -> None:
-        self.read("move_user", from_user_id, to_user_id)
-        self.last_write = None
+        self.write("edit_message", self.stored_message(message_id), **fields)
 
     @rule(several=st.lists(conversation_ids, max_size=3))
     def count_messages(self, several: list[str]) -> None:
@@ -115,15 +123,19 @@ class LogRules:
 
     @rule(conversation_id=conversation_ids)
     def pop_message(self, conversation_id: str) -> None:
-        self.read("pop_message", conversation_id)
+        self.read("pop_message", self.stored_conversation(conversation_id))
         self.last_write = None
 
-    @rule(conversation_id=conversation_ids, after=st.none() | message_ids | st.integers(0, 2))
-    def rewind_conversation(self, conversation_id: str, after: str | int | None) -> None:
-        # Of the drawn ids, few are in the drawn conversation.
+    def message_within(self, conversation_id: str, drawn: str) -> str:
+        """Return the id of a message of a conversation."""
         everything = self.model.get_messages_by_conversation_id(conversation_id)
-        if isinstance(after, int):
-            after = everything[after % len(everything)].id if everything else None
+        is_needed = drawn != LOST and everything
+        return everything[int(drawn[1:]) % len(everything)].id if is_needed else drawn
+
+    @rule(conversation_id=conversation_ids, after=st.sampled_from([None, *MESSAGES, LOST]))
+    def rewind_conversation(self, conversation_id: str, after: str | None) -> None:
+        conversation_id = self.stored_conversation(conversation_id)
+        after = after and self.message_within(conversation_id, after)
         self.write("rewind_conversation", conversation_id, after=after)
 
     @rule(
@@ -134,7 +146,8 @@ class LogRules:
     def fork_conversation(
         self, conversation_id: str, copy: Conversation, until: str | None
     ) -> None:
-        # Of the drawn ids, most are those of conversations that are stored.
+        conversation_id = self.stored_conversation(conversation_id)
+        until = until and self.message_within(conversation_id, until)
         free = [c for c in CONVERSATIONS if self.model.get_conversation_by_id(c) is None]
         if free and copy.title:
             copy = copy.model_copy(update={"id": free[0]})
@@ -158,13 +171,37 @@ class LogRules:
         trace_ids = {trace.message_id: trace.id for trace in traces}
         chosen = {old: (new, trace_ids.get(new)) for old, new in new_ids.items()}
         self.model.fork_conversation(conversation_id, chosen, copy)
+        assert self.call("fork_conversation", conversation_id, copy, until=until) == new_ids
         self.last_write = None
 
-    @rule(conversation_id=conversation_ids, max_tokens=counts)
-    def read_a_window(self, conversation_id: str, max_tokens: int) -> None:
-        self.read("get_context_window", conversation_id, max_tokens=max_tokens)
+    @rule(
+        conversation_id=conversation_ids,
+        max_tokens=st.sampled_from([0, 4, 5, 10, 25]),  # a message costs 5, or 4 without a text
+        after=st.none() | message_ids,
+    )
+    def read_a_window(self, conversation_id: str, after: str | None, **window: Any) -> None:
+        conversation_id = self.stored_conversation(conversation_id)
+        after = after and self.message_within(conversation_id, after)
+        self.read("get_context_window", conversation_id, after=after, **window)
 
-    @rule(user_id=user_ids)
+    @rule(
+        what=st.sampled_from(["delete_conversation", "erase_user", "move_user"]),
+        conversation_id=conversation_ids,
+        user_id=user_ids,
+        other_user_id=user_ids,
+    )
+    def remove_much(
+        self, what: str, conversation_id: str, user_id: str, other_user_id: str
+    ) -> None:
+        if what == "erase_user":
+            self.erase_user(user_id)
+        elif what == "delete_conversation":
+            self.write("delete_conversation", self.stored_conversation(conversation_id))
+        else:
+            self.read("move_user", user_id, other_user_id)
+            self.last_write = None
+        self.forget_deleted()
+
     def erase_user(self, user_id: str) -> None:
         erasure = self.call("erase_user", user_id)
         expected = self.model.erase_user(user_id)
@@ -180,3 +217,4 @@ class LogRules:
     def prune_conversations(self, before: int, limit: int, where: dict[str, Any] | None) -> None:
         self.read("prune_conversations", before=before, limit=limit, where=where)
         self.last_write = None
+        self.forget_deleted()

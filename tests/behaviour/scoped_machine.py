@@ -10,6 +10,7 @@ from hypothesis.stateful import rule
 
 from jazzmine import ConflictError, Conversation, IntegrityError, NotFoundError, ScopeError
 from tests.behaviour.draws import (
+    CONVERSATIONS,
     conversation_ids,
     conversations,
     listings,
@@ -17,7 +18,7 @@ from tests.behaviour.draws import (
     user_ids,
 )
 from tests.behaviour.scoped_model import ScopedModel
-from tests.behaviour.state_machine import EXPECTED_ERRORS, Runner, StoreMachine
+from tests.behaviour.state_machine import EXPECTED_ERRORS, StoreMachine
 
 
 class ScopedMachine(StoreMachine):
@@ -25,7 +26,6 @@ class ScopedMachine(StoreMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.whole = self.model
         self.viewer: str | None = None
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
@@ -83,7 +83,6 @@ class ScopedMachine(StoreMachine):
         found = self.runner.collect(lambda: store.iter_messages(conversation_id, batch_size=size))
         assert found == expected
 
-    @rule(user_id=user_ids)
     def erase_user(self, user_id: str) -> None:
         expected = self.outcome(self.model.erase_user, user_id)
         found = self.outcome(self.call, "erase_user", user_id)
@@ -100,6 +99,11 @@ class ScopedMachine(StoreMachine):
     def fork_conversation(
         self, conversation_id: str, copy: Conversation, until: str | None
     ) -> None:
+        conversation_id = self.stored_conversation(conversation_id)
+        until = until and self.message_within(conversation_id, until)
+        free = [c for c in CONVERSATIONS if c not in self.whole.conversations]
+        if free and copy.title:
+            copy = copy.model_copy(update={"id": free[0]})
         is_strangers = self.viewer not in (None, copy.user_id)
         there = self.whole.get_conversation_by_id(copy.id)
         found = self.outcome(self.call, "fork_conversation", conversation_id, copy, until=until)
@@ -122,9 +126,3 @@ class ScopedMachine(StoreMachine):
             chosen = {old: (new, trace_ids.get(new)) for old, new in found.items()}
             self.whole.fork_conversation(conversation_id, chosen, copy)
         self.last_write = None
-
-
-def scoped_machine(open_store: Callable[[], Any], runner: Runner) -> type[ScopedMachine]:
-    """Return the state machine of a store; its arguments are those of `machine`."""
-    members = {"open_store": staticmethod(open_store), "runner": runner}
-    return type("Machine", (ScopedMachine,), members)

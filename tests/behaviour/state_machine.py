@@ -32,7 +32,7 @@ from jazzmine import (
 )
 from tests.behaviour.draws import (
     CONVERSATIONS,
-    MESSAGES,
+    LOST,
     TRACES,
     USERS,
     agent_ids,
@@ -44,7 +44,7 @@ from tests.behaviour.draws import (
     listings,
     message_ids,
     messages,
-    trace_ids,
+    strays,
     traces,
 )
 from tests.behaviour.log_rules import LogRules
@@ -85,11 +85,12 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
 
     open_store: ClassVar[Callable[[], Any]]
     runner: ClassVar[Runner]
+    remembers: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
         self.stores = [self.opened(), self.opened()]
-        self.model = Model()
+        self.model = self.whole = Model()
         self.steps = 0
         self.last_write: tuple[str, tuple[Any, ...], dict[str, Any]] | None = None
 
@@ -102,6 +103,41 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
                 self.call("delete_conversation", conversation_id)
             for store in self.stores:
                 self.runner.run(store.close())
+
+    def forget_deleted(self) -> None:
+        """Open the other store again if it remembers conversations that this one has deleted."""
+        if self.remembers:
+            self.runner.run(self.stores[1].close())
+            self.stores[1] = self.opened()
+
+    # Of the drawn ids few are stored, or fit together
+
+    def stored_conversation(self, drawn: str) -> str:
+        """Return the id of a stored conversation."""
+        return _stored(self.whole.conversations, drawn)
+
+    def stored_message(self, drawn: str) -> str:
+        """Return the id of a stored message."""
+        return _stored(self.whole.messages, drawn)
+
+    def fitting(self, message: Message, strays: bool = False) -> Message:
+        """Return a message in the conversation of the same one, or in one that is stored."""
+        same = self.whole.messages.get(message.id)
+        owner = self.stored_conversation(message.conversation_id)
+        moved = {"conversation_id": same.conversation_id if same else owner}
+        return message if strays else message.model_copy(update=moved)
+
+    def of_message(self, trace: TurnTrace, strays: bool = False) -> TurnTrace:
+        """Return a trace of a stored message; with the id of any message's trace if it strays."""
+        message = self.whole.messages.get(self.stored_message(trace.message_id))
+        if message is None:
+            return trace
+        moved = {"message_id": message.id, "conversation_id": message.conversation_id}
+        if not strays:
+            moved["id"] = f"t{message.id[1:]}"
+        elif self.whole.traces:
+            moved["id"] = _stored(self.whole.traces, trace.id)
+        return trace.model_copy(update=moved)
 
     # How calls are made and compared
 
@@ -140,8 +176,8 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
             self.read("get_messages_by_conversation_id", conversation_id)
             self.read("get_immediate_context", conversation_id, 2)
             self.read("get_turn_traces_by_conversation_id", conversation_id)
-        for trace_id in TRACES:
-            self.read("get_turn_trace_by_id", trace_id)
+        for number in (self.steps, self.steps + 3, self.steps + 6):
+            self.read("get_turn_trace_by_id", TRACES[number % len(TRACES)])
         self.read("find_turn_traces", TraceFilter(), limit=10)
         self.read("summarize_usage", TraceFilter(), by="agent")
 
@@ -155,68 +191,81 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
 
     # Writes
 
-    @initialize(first=conversations, several=st.lists(messages, max_size=4))
-    def begin(self, first: Conversation, several: list[Message]) -> None:
-        self.write("store_conversation", first)
-        for message in several:
-            self.write("store_message", message.model_copy(update={"conversation_id": first.id}))
+    @initialize(
+        several=st.lists(conversations, min_size=1, max_size=3),
+        said=st.lists(messages, min_size=2, max_size=4),
+        traced=st.lists(traces, min_size=1, max_size=3),
+    )
+    def begin(
+        self, several: list[Conversation], said: list[Message], traced: list[TurnTrace]
+    ) -> None:
+        for conversation in several:
+            self.write("store_conversation", conversation)
+        for message in said:
+            self.write("store_message", self.fitting(message))
+        for trace in traced:
+            self.write("store_turn_trace", self.of_message(trace))
 
     @rule(conversation=conversations, update=st.booleans())
     def store_conversation(self, conversation: Conversation, update: bool) -> None:
         self.write("update_conversation" if update else "store_conversation", conversation)
 
-    @rule(message=messages, update=st.booleans())
-    def store_message(self, message: Message, update: bool) -> None:
-        self.write("update_message" if update else "store_message", message)
+    @rule(message=messages, strays=strays, update=st.booleans())
+    def store_message(self, message: Message, strays: bool, update: bool) -> None:
+        fitting = self.fitting(message, strays)
+        self.write("update_message" if update else "store_message", fitting)
 
-    @rule(several=st.lists(messages, max_size=4, unique_by=lambda message: message.id))
-    def store_messages(self, several: list[Message]) -> None:
-        self.write("store_messages", several)
+    @rule(
+        several=st.lists(messages, max_size=4, unique_by=lambda message: message.id), strays=strays
+    )
+    def store_messages(self, several: list[Message], strays: bool) -> None:
+        self.write("store_messages", [self.fitting(message, strays) for message in several])
 
     @rule(message=messages, between=messages, text=st.sampled_from(["later", "last"]))
     def store_two_messages_with_one_id(self, message: Message, between: Message, text: str) -> None:
+        message, between = self.fitting(message), self.fitting(between)
         later = message.model_copy(update={"original_content": text, "timestamp": 1})
         several = [message, between, later] if between.id != message.id else [message, later]
         self.write("store_messages", several)
 
-    @rule(trace=traces, strays=st.just(False) | st.just(False) | st.booleans())
+    @rule(trace=traces, strays=strays)
     def store_turn_trace(self, trace: TurnTrace, strays: bool) -> None:
-        message = self.model.get_message_by_id(trace.message_id)
-        if message is not None and not strays:
-            moved = {"conversation_id": message.conversation_id, "id": f"t{message.id[1:]}"}
-            trace = trace.model_copy(update=moved)
-        self.write("store_turn_trace", trace)
+        self.write("store_turn_trace", self.of_message(trace, strays))
 
     @rule(
         conversation=st.none() | conversations,
         several=st.lists(messages, max_size=3, unique_by=lambda message: message.id),
         trace=st.none() | traces,
+        strays=strays,
     )
     def store_turn(
-        self, conversation: Conversation | None, several: list[Message], trace: TurnTrace | None
+        self,
+        conversation: Conversation | None,
+        several: list[Message],
+        trace: TurnTrace | None,
+        strays: bool,
     ) -> None:
+        several = [self.fitting(message, strays) for message in several]
+        if trace is not None:
+            trace = self.of_message(trace, strays)
         self.write("store_turn", conversation=conversation, messages=several, trace=trace)
 
     @rule(message_id=message_ids, flagged=st.booleans())
     def flag_message(self, message_id: str, flagged: bool) -> None:
-        self.write("flag_message", message_id, flagged)
+        self.write("flag_message", self.stored_message(message_id), flagged)
 
     @rule(message_id=message_ids)
     def delete_message(self, message_id: str) -> None:
-        self.write("delete_message", message_id)
+        self.write("delete_message", self.stored_message(message_id))
 
     @rule(message_id=message_ids, swap=st.booleans())
     def delete_a_message_and_store_it_again(self, message_id: str, swap: bool) -> None:
-        message = self.read("get_message_by_id", message_id)
+        message = self.read("get_message_by_id", self.stored_message(message_id))
         if message is not None:
-            self.write("delete_message", message_id)
+            self.write("delete_message", message.id)
             self.write("store_message", message)
         if swap:
             self.stores.reverse()
-
-    @rule(conversation_id=conversation_ids)
-    def delete_conversation(self, conversation_id: str) -> None:
-        self.write("delete_conversation", conversation_id)
 
     @precondition(lambda self: self.last_write is not None)
     @rule()
@@ -230,7 +279,8 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
     def store_a_turn_that_is_partly_wrong(
         self, conversation: Conversation, message: Message, trace: TurnTrace, wrong: str
     ) -> None:
-        turn: dict[str, Any] = {"c": conversation, "m": message, "t": trace}
+        fitting = self.fitting(message)
+        turn: dict[str, Any] = {"c": conversation, "m": fitting, "t": self.of_message(trace)}
         turn[wrong] = turn[wrong].model_copy(update=WRONG[type(turn[wrong])])
         self.write("store_turn", conversation=turn["c"], messages=[turn["m"]], trace=turn["t"])
 
@@ -238,7 +288,10 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
 
     @rule(listing=listings, limit=limits, after=st.none() | st.integers(0, 4))
     def read_a_page(self, listing: tuple[str, str], limit: int | None, after: int | None) -> None:
-        pool = CONVERSATIONS if listing[0].startswith("get_conversations") else MESSAGES
+        whole: Any = self.whole.messages
+        if listing[0].startswith("get_conversations"):
+            whole = self.whole.conversations
+        pool = [*whole, LOST]
         last_id = None if after is None else pool[after % len(pool)]
         self.read(*listing, limit=limit, after=last_id)
 
@@ -277,13 +330,16 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         self.read("get_conversation_by_id", conversation_id)
         self.read("get_immediate_context", conversation_id, count)
         self.read("get_turn_traces_by_agent_id", agent_id, count, offset)
+        wanted = [self.stored_message(message_id) for message_id in wanted]
         self.read("get_messages_by_ids", wanted)
         for message_id in wanted:
             self.read("get_message_by_id", message_id)
             self.read("get_turn_trace_by_message_id", message_id)
 
-    @rule(where=filters, limit=st.sampled_from([1, 2, 100]), after=st.none() | trace_ids)
-    def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> None:
+    @rule(where=filters, limit=st.sampled_from([1, 2, 100]), after=st.none() | st.integers(0, 8))
+    def find_traces(self, where: TraceFilter, limit: int, after: Any) -> None:
+        if after is not None:
+            after = [*self.whole.traces, LOST][after % (len(self.whole.traces) + 1)]
         self.read("find_turn_traces", where, limit=limit, after=after)
 
     @rule(
@@ -291,7 +347,8 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         by=st.sampled_from(["agent", "user", "conversation", "intent", "model", "day"]),
     )
     def sum_up_usage(self, where: TraceFilter, by: str) -> None:
-        self.read("summarize_usage", where, by=by)
+        found = self.read("summarize_usage", where, by=by)
+        assert repr(found) == repr(self.model.summarize_usage(where, by=by))  # of the same types
 
     # The stores themselves
 
@@ -305,12 +362,26 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         self.stores[0] = self.opened()
 
 
-def machine(open_store: Callable[[], Any], runner: Runner) -> type[StoreMachine]:
+def _stored(records: dict[str, Any], drawn: str) -> str:
+    is_needed = drawn != LOST and records
+    return list(records)[int(drawn[1:]) % len(records)] if is_needed else drawn
+
+
+def machine(
+    open_store: Callable[[], Any],
+    runner: Runner,
+    *,
+    remembers: bool = False,
+    kind: type[StoreMachine] = StoreMachine,
+) -> type[StoreMachine]:
     """Return the state machine of a store.
 
     Args:
         open_store: opens a store; all its stores have the same data.
         runner: makes the calls.
+        remembers: whether a store goes on storing messages in a conversation that it knows if
+            another process deletes that conversation, as `docs/backends/mongodb.md` says.
+        kind: the base of the state machine.
     """
-    members = {"open_store": staticmethod(open_store), "runner": runner}
-    return type("Machine", (StoreMachine,), members)
+    members = {"open_store": staticmethod(open_store), "runner": runner, "remembers": remembers}
+    return type("Machine", (kind,), members)

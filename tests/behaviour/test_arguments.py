@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from jazzmine import Conversation, Message, NotFoundError, TurnTrace
 from jazzmine.core.message_store import MessageStore
-from tests.behaviour.calls import AFTER, COUNTS, WITH_AN_ID
+from tests.behaviour.calls import AFTER, COUNTS, OPTIONAL_IDS, WITH_AN_ID
 from tests.behaviour.samples import conversation, ids, message, trace
 
 before_hooks = pytest.mark.before_hooks
@@ -60,12 +60,12 @@ async def test_a_wrong_id_is_refused(store: MessageStore, call: Call, wrong: Any
 
 
 @before_hooks
-@with_after
+@pytest.mark.parametrize("call", OPTIONAL_IDS.values(), ids=OPTIONAL_IDS)
 @pytest.mark.parametrize("wrong", WRONG_IDS, ids=ascii)
-async def test_a_wrong_id_to_start_after_is_refused(
+async def test_a_wrong_id_of_a_message_to_start_or_end_at_is_refused(
     store: MessageStore, call: Call, wrong: Any
 ) -> None:
-    with refusal(wrong, "after"):
+    with refusal(wrong, "(after|expected_last|until)"):
         await call(store, wrong)
 
 
@@ -80,8 +80,10 @@ async def test_a_wrong_id_to_iterate_over_is_refused_at_once(
 
 @with_after
 async def test_starting_after_an_unknown_id_is_refused(store: MessageStore, call: Call) -> None:
-    with pytest.raises(NotFoundError, match="lost"):
+    with pytest.raises(NotFoundError, match="lost") as caught:
         await call(store, "lost")
+    assert isinstance(caught.value, KeyError)
+    assert not str(caught.value).startswith("'")  # it reads as a sentence
 
 
 @before_hooks
@@ -185,3 +187,31 @@ async def test_one_message_is_not_given_in_place_of_several(store: MessageStore)
         await store.append_messages(one.conversation_id, one)
     with pytest.raises(TypeError, match=expected):
         await store.store_turn(messages=one)
+
+
+@before_hooks
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"conversation": {"id": "c1"}},
+        {"messages": [{"id": "m1"}]},
+        {"messages": ["m1"]},
+        {"trace": {"id": "t1"}},
+        {"trace": message()},
+    ],
+    ids=str,
+)
+async def test_a_turn_of_something_else_than_records_is_refused(
+    store: MessageStore, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError, match="expected a"):
+        await store.store_turn(**{"conversation": conversation(), **wrong})
+
+    assert await store.get_conversations() == []
+
+
+@before_hooks
+async def test_an_order_is_oldest_or_newest(store: MessageStore) -> None:
+    wrong: Any = "latest"
+    with pytest.raises(ValueError, match="oldest"):
+        await store.get_messages_by_conversation_id("c1", order=wrong)

@@ -98,6 +98,18 @@ async def test_others_write_during_an_erasure(
     assert sorted(ids(found)) == sorted(["of-bob-1", "of-bob-3", *ids(given)])
 
 
+async def test_an_erasure_ends_beside_a_user_who_goes_on_writing(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    newest = await chat.backend.newest_sequence()
+    await chat.store_conversation(conversation("c2"))
+
+    while any(await chat.backend.erase("u1", 100, newest)):
+        pass
+
+    assert ids(await chat.get_conversations()) == ["c2"]
+    assert (await chat.erase_user("u1")).conversations == 1
+
+
 # Retention
 
 
@@ -199,24 +211,3 @@ async def test_a_conversation_that_goes_on_between_two_steps_keeps_the_rest(
     kept = found[:-1]
     assert found == ([] if pruned else [*given[len(given) - len(kept) :], "later"])
     assert pruned == (config["storage"] == "json")  # which writes the whole file
-
-
-async def test_a_prune_that_failed_half_way_is_finished_by_the_next_one(
-    store: MessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await fill_long(store, "c1")
-
-    async def fail_after(*args: Any) -> Any:
-        await prune(*args)
-        raise InterruptedError
-
-    prune = store.backend.prune
-    monkeypatch.setattr(store.backend, "prune", fail_after)
-    with pytest.raises(InterruptedError):
-        await store.prune_conversations(before=NOW)
-    monkeypatch.undo()
-    left = await store.get_messages_by_conversation_id("c1")
-
-    assert await store.prune_conversations(before=NOW) == bool(left)
-    assert await store.get_conversation_by_id("c1") is None
-    assert await store.find_turn_traces(TraceFilter()) == []

@@ -111,24 +111,11 @@ async def test_a_condition_fills_its_pages(items: LongTermMemoryStore) -> None:
     assert await items.list_items(limit=0) == []
 
 
-@pytest.mark.smoke
-async def test_namespaces_are_listed_in_pages(items: LongTermMemoryStore) -> None:
-    await put(items, [(names, key) for names in NAMESPACES for key in KEYS[:2]])
-    expected = sorted(NAMESPACES)
-    pages: list[tuple[str, ...]] = []
-
-    while page := await items.list_namespaces(limit=4, after=pages[-1] if pages else None):
-        pages += page
-
-    assert pages == expected
-    assert await items.list_namespaces(limit=0) == []
-
-
 @pytest.mark.each_value
-@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("depth", [None, 1, 2, 3])
 @pytest.mark.parametrize("suffix", [(), ("b",), ("b", "c"), ("x", "a", "b", "c")])
 async def test_namespaces_are_cut_off_and_returned_once(
-    items: LongTermMemoryStore, depth: int, suffix: tuple[str, ...]
+    items: LongTermMemoryStore, depth: int | None, suffix: tuple[str, ...]
 ) -> None:
     await put(items, [(names, "k") for names in NAMESPACES])
     matching = [

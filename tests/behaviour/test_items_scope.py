@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import rule
 
 from jazzmine import (
     ConflictError,
@@ -34,6 +33,7 @@ from tests.behaviour.items_machine import (
     users,
 )
 from tests.behaviour.state_machine import SETTINGS
+from tests.mutants import run_machine
 
 
 def item(key: str, user_id: str | None = "ann", **fields: Any) -> MemoryItem:
@@ -258,7 +258,6 @@ class ScopedItemMachine(ItemMachine):
 def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
     api: Api, item_backend: Backend, item_config: Config
 ) -> None:
-    profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * item_backend.share))
     with Runner() as runner:
         members = {
             "open_store": staticmethod(lambda: api.LongTermMemoryStore.initialize(item_config)),
@@ -266,4 +265,4 @@ def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
             "count": 2 if item_backend.shared else 1,
         }
         machine = type("Machine", (ScopedItemMachine,), members)
-        run_state_machine_as_test(machine, settings=profile)
+        run_machine(machine, SETTINGS, item_backend.share)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from tests.behaviour.apis import Api, Runner
 from tests.behaviour.backends import Backend, Config
 from tests.behaviour.items_machine import ItemMachine
 from tests.behaviour.state_machine import SETTINGS
+from tests.mutants import run_machine
 
 pytestmark = pytest.mark.variants
 
@@ -24,10 +23,4 @@ def test_the_store_has_the_results_of_its_model(
             runner = shared_runner
             count = 2 if item_backend.shared else 1
 
-        examples = int(SETTINGS.max_examples * item_backend.share)
-        run_state_machine_as_test(
-            BackendMachine,
-            settings=settings(
-                SETTINGS, max_examples=examples, suppress_health_check=list(HealthCheck)
-            ),
-        )
+        run_machine(BackendMachine, SETTINGS, item_backend.share)

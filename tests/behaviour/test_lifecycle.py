@@ -1,20 +1,24 @@
-"""A store is opened from a mapping, a URL or the environment, and closed for good."""
+"""A store is opened, and closed for good: what began before does not go on after it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jazzmine import StoreClosedError
 from jazzmine.core.message_store import JSONMessageStore, MessageStore
+from jazzmine.core.working_memory import WorkingMemoryStore
 from tests.behaviour.apis import Api, take
 from tests.behaviour.backends import Config
 from tests.behaviour.calls import CALLS
-from tests.behaviour.samples import conversation, full_message, full_trace, message
+from tests.behaviour.memory_samples import busy
+from tests.behaviour.samples import conversation, message, messages
 
-VARIABLE = "JAZZMINE_MESSAGE_STORE"
 TIME_LIMITS = {
     "json": ["lock_timeout"],
     "sqlite": ["timeout"],
@@ -24,50 +28,31 @@ TIME_LIMITS = {
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder, without jazzmine's environment variables."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(VARIABLE, raising=False)
-    return tmp_path
-
-
-@pytest.fixture
 async def store(api: Api, config: Config) -> AsyncIterator[MessageStore]:
-    """An empty store for this test to close."""
+    """A store for this test to close, with three messages."""
     async with await api.MessageStore.initialize(config) as opened:
+        await opened.store_turn(conversation=conversation(), messages=messages("m1", "m2", "m3"))
         yield opened
 
 
-# Closing
+@pytest.fixture
+async def memories(api: Api, memory_config: Config) -> AsyncIterator[WorkingMemoryStore]:
+    """A store of working memory for this test to close, with one entry."""
+    async with await api.WorkingMemoryStore.initialize(memory_config) as opened:
+        await opened.save(busy("c"))
+        yield opened
 
 
-async def test_a_store_may_be_closed_twice(store: MessageStore) -> None:
-    await store.close()
-    await store.close()
+def open_files() -> set[str]:
+    """Return the open files and connections of this process."""
+    found = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):
+            found.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return found
 
 
-@pytest.mark.smoke
-async def test_a_closed_store_refuses_every_call(store: MessageStore) -> None:
-    await store.close()
-
-    for call in CALLS.values():
-        with pytest.raises(StoreClosedError, match="closed"):
-            await call(store)
-
-
-async def test_a_closed_store_refuses_to_iterate(store: MessageStore) -> None:
-    await store.close()
-
-    with pytest.raises(StoreClosedError, match="closed"):
-        store.iter_messages("c1")
-
-
-async def test_a_store_is_closed_at_the_end_of_its_block(api: Api, config: Config) -> None:
-    async with await api.MessageStore.initialize(config) as store:
-        await store.ping()
-
-    with pytest.raises(StoreClosedError):
-        await store.ping()
+# Opening
 
 
 @pytest.mark.parametrize("seconds", [100_000.0, 1e308])
@@ -75,69 +60,125 @@ async def test_a_time_limit_of_any_length_is_accepted(
     api: Api, seconds: float, config: Config
 ) -> None:
     limits = TIME_LIMITS.get(str(config["storage"]), [])
-    async with await api.MessageStore.initialize(
-        {**config, **dict.fromkeys(limits, seconds)}
-    ) as store:
+    given = {**config, **dict.fromkeys(limits, seconds)}
+    before = dict(given)
+    async with await api.MessageStore.initialize(given) as store:
         await store.store_conversation(conversation("c1"))
 
         assert len(await store.append_messages("c1", [message("m1")])) == 1
+    assert given == before
+    with pytest.raises(StoreClosedError):
+        await store.ping()
+
+
+async def test_where_nothing_is_said_there_is_a_json_store_in_the_current_folder(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("JAZZMINE_MESSAGE_STORE", raising=False)
+    for config, name in ((None, "messages.json"), ({"path": "here.json"}, "here.json")):
+        async with await api.MessageStore.initialize(config) as store:
+            assert isinstance(store, JSONMessageStore)
+            await store.store_conversation(conversation())
+        assert (tmp_path / name).exists()
+
+
+# Closing
+
+
+@pytest.mark.smoke
+async def test_a_closed_store_refuses_every_call(store: MessageStore) -> None:
+    await store.close()
+    await store.close()
+
+    for call in CALLS.values():
+        with pytest.raises(StoreClosedError, match="closed"):
+            await call(store)
+    with pytest.raises(StoreClosedError, match="closed"):
+        store.iter_messages("c1")
 
 
 @pytest.mark.smoke
 async def test_closing_one_store_leaves_another_on_the_same_data_open(
-    api: Api, chat: MessageStore, config: Config
+    api: Api, store: MessageStore, config: Config
 ) -> None:
     async with await api.MessageStore.initialize(config) as other:
-        await chat.close()
+        await store.close()
 
         await other.store_message(message())
 
         assert await other.get_message_by_id("m1") == message()
 
 
-# Opening
+@pytest.mark.smoke
+@pytest.mark.parametrize("yielded", [1, 0, 2, 3])
+@pytest.mark.parametrize("batch_size", [1, 2, 500])
+async def test_an_iteration_does_not_continue_after_its_store_was_closed(
+    store: MessageStore, yielded: int, batch_size: int
+) -> None:
+    iterator = store.iter_messages("c1", batch_size=batch_size)
+    await take(iterator, yielded)
+    await store.close()
+    before = open_files()
+
+    with pytest.raises(StoreClosedError, match="closed"):
+        await take(iterator, 1)
+    assert open_files() <= before
 
 
 @pytest.mark.smoke
-async def test_a_store_opened_again_has_all_that_was_stored(api: Api, config: Config) -> None:
-    async with await api.MessageStore.initialize(config) as store:
-        await store.store_turn(
-            conversation=conversation(metadata={"a": [1]}),
-            messages=[full_message("m1"), message("m2")],
-            trace=full_trace("m1"),
-        )
-        await store.flag_message("m2")
-
-    async with await api.MessageStore.initialize(config) as reopened:
-        assert await reopened.get_conversation_by_id("c1") == conversation(metadata={"a": [1]})
-        assert await reopened.get_messages_by_conversation_id("c1") == [
-            full_message("m1"),
-            message("m2", is_flagged=True),
-        ]
-        assert await reopened.get_turn_trace_by_message_id("m1") == full_trace("m1")
-        assert [m.id for m in await take(reopened.iter_messages("c1"), 2)] == ["m1", "m2"]
-
-
-async def test_opening_does_not_change_the_configuration(api: Api, config: Config) -> None:
-    before = dict(config)
-
-    async with await api.MessageStore.initialize(config):
-        assert config == before
-
-
-async def test_a_mapping_without_a_storage_is_a_json_store(api: Api, folder: Path) -> None:
-    async with await api.MessageStore.initialize({"path": str(folder / "here.json")}) as store:
-        assert isinstance(store, JSONMessageStore)
-        await store.store_conversation(conversation())
-
-    assert (folder / "here.json").exists()
-
-
-async def test_where_nothing_is_said_there_is_a_json_store_in_the_current_folder(
-    api: Api,
-    folder: Path,
+async def test_calls_under_way_while_a_store_is_closed_end_or_are_refused(
+    api: Api, store: MessageStore
 ) -> None:
-    async with await api.MessageStore.initialize() as store:
-        await store.store_conversation(conversation())
+    calls = [lambda: store.get_messages_by_conversation_id("c1")] * 10
 
-    assert (folder / "messages.json").exists()
+    found = await api.settle(*calls, store.close, *calls)
+
+    listings = [each for each in found if isinstance(each, list)]
+    errors = [each for each in found if isinstance(each, BaseException)]
+    assert all(len(listing) == 3 for listing in listings)
+    assert {type(error) for error in errors} <= {StoreClosedError}
+
+
+@pytest.mark.smoke
+async def test_a_block_made_before_its_store_was_closed_is_not_entered(
+    memories: WorkingMemoryStore,
+) -> None:
+    block = memories.locked("c")
+    await memories.close()
+
+    with pytest.raises(StoreClosedError):
+        async with block:
+            pytest.fail("the block was entered")
+
+
+@pytest.mark.smoke
+async def test_a_block_whose_store_is_closed_meanwhile_opens_nothing(
+    memories: WorkingMemoryStore,
+) -> None:
+    before: set[str] = set()
+    with suppress(StoreClosedError):
+        async with memories.locked("c") as memory:
+            memory.end_turn("response", "intent")
+            await memories.close()
+            before = open_files()
+        pytest.fail("the block ended as if it were saved")
+
+    assert open_files() <= before
+
+
+@pytest.mark.smoke
+async def test_updates_under_way_while_a_store_is_closed_end_or_are_refused(
+    api: Api, memory_config: Config
+) -> None:
+    before = open_files()
+    memories = await api.WorkingMemoryStore.initialize(memory_config)
+    for cid in ("a", "b", "c"):
+        await memories.save(busy(cid))
+    update = [partial(memories.end_turn, cid, "response", "intent") for cid in "aaabbbcccc"]
+
+    found = await api.settle(*update, memories.close, *update)
+
+    errors = [each for each in found if isinstance(each, BaseException)]
+    assert {type(error) for error in errors} <= {StoreClosedError}
+    assert open_files() <= before

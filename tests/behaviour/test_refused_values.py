@@ -155,12 +155,3 @@ async def test_a_field_that_a_record_does_not_have_is_refused() -> None:
         trace(colour="red")
     with pytest.raises(ValidationError, match="colour"):
         Entity(name="a", colour="red")  # type: ignore[call-arg]
-
-
-async def test_of_several_messages_with_a_wrong_one_none_is_stored(chat: MessageStore) -> None:
-    wrong = message("m2").model_copy(update={"original_content": LONE})
-
-    with pytest.raises(ValidationError, match="original_content"):
-        await chat.store_messages([message("m1"), wrong, message("m3")])
-
-    assert await chat.get_messages_by_user_id("u1") == []

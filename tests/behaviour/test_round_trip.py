@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
+from jazzmine import EmissionRecord
 from jazzmine.core.message_store import MessageStore, TraceFilter
 from tests.behaviour.edge_values import TEXTS, VALUES, nested
 from tests.behaviour.samples import (
@@ -223,3 +225,17 @@ async def test_floats_come_back_to_the_last_bit(chat: MessageStore) -> None:
 
         assert await chat.get_message_by_id("m1") == said
         assert await chat.get_turn_trace_by_message_id("m1") == traced
+
+
+async def test_a_moment_comes_back_to_the_microsecond_in_utc(chat: MessageStore) -> None:
+    in_lisbon = datetime(2024, 7, 1, 12, 0, 0, 1, tzinfo=timezone(timedelta(hours=1)))
+    naive = datetime(2024, 7, 1, 11, 0, 0, 999999)
+    records = [EmissionRecord(type="llm", timestamp=moment) for moment in (in_lisbon, naive)]
+    await chat.store_turn(messages=[message()], trace=trace(emission_records=records))
+
+    found = await chat.get_turn_trace_by_message_id("m1")
+
+    assert found is not None
+    moments = [record.timestamp for record in found.emission_records]
+    assert moments == [in_lisbon, naive.replace(tzinfo=UTC)]
+    assert [moment.utcoffset() for moment in moments] == [timedelta(0), timedelta(0)]

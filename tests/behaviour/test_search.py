@@ -214,10 +214,13 @@ async def change(store: MessageStore, model: SearchModel, draw: random.Random) -
             model.conversations[owner] = other_owner(model, owner, draw)
             await store.update_conversation(model.conversations[owner])
         case "edit" if of_owner:
-            edited = draw.choice(of_owner).model_copy(
-                update={"original_content": random_text(draw), "user_id": draw.choice(["u1", "u2"])}
-            )
-            await store.update_message(edited)
+            fields = {"original_content": random_text(draw)}
+            edited = draw.choice(of_owner).model_copy(update=fields)
+            if draw.random() < 0.5:
+                edited = await store.edit_message(edited.id, **fields)
+            else:
+                edited.user_id = draw.choice(["u1", "u2"])
+                await store.update_message(edited)
             model.messages[edited.id] = edited
         case "flag" if of_owner:
             await store.flag_message(draw.choice(of_owner).id)

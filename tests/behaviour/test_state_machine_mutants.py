@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from jazzmine.records.log import NOTHING
 from jazzmine.records.rows import Row, row_id
 from jazzmine.records.usage import UsageKey
 from tests.behaviour.apis import Runner
-from tests.behaviour.scoped_machine import scoped_machine
+from tests.behaviour.scoped_machine import ScopedMachine
 from tests.behaviour.state_machine import machine
 from tests.mutants import require_overrides, run_until_it_fails
 
@@ -273,4 +274,4 @@ def test_a_scope_that_leaks_is_found_out(broken: type[ScopedMessageStore]) -> No
 
     require_overrides(broken)
     with pytest.raises(AssertionError):
-        compare(scoped_machine, Memory, Broken)
+        compare(partial(machine, kind=ScopedMachine), Memory, Broken)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import TraceFilter
+from jazzmine import ConflictError, TraceFilter
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
-from tests.behaviour.samples import conversation, ids, message, trace
-from tests.behaviour.stored import put
+from tests.behaviour.samples import NOW, conversation, ids, message, trace
+from tests.behaviour.stored import everything, put
 
 Raw = dict[str, Any]
 
@@ -137,3 +137,69 @@ async def test_conversations_that_cannot_be_read_hide_no_other(
     assert ids(await store.get_conversations_by_agent_id("a1", limit=2)) == ["c3", "c2"]
     with pytest.raises(ValidationError, match=r"(?s)Conversation 'c1' .*metadata"):
         await store.get_conversation_by_id("c1")
+
+
+# A conversation whose newest message, and the one before the first, cannot be read
+
+
+@pytest.fixture
+async def dirty(config: Config, store: MessageStore) -> MessageStore:
+    broken = {"role": "nobody", "user_id": "ann-9f3c"}
+    put(
+        config,
+        [raw_conversation()],
+        [
+            raw_message("m0", timestamp=NOW - 1, **broken),
+            raw_message("m1"),
+            raw_message("m2"),
+            raw_message("m3", timestamp=NOW + 1, **broken),
+        ],
+    )
+    return store
+
+
+@pytest.mark.smoke
+async def test_an_unreadable_message_is_not_popped(dirty: MessageStore) -> None:
+    with pytest.raises(ValidationError, match="m3"):
+        await dirty.pop_message("c1")
+
+    assert await dirty.delete_message("m3") is True
+    assert await dirty.pop_message("c1") == message("m2")
+
+
+async def test_an_append_comes_after_an_unreadable_message(dirty: MessageStore) -> None:
+    with pytest.raises(ConflictError) as caught:
+        await dirty.append_messages("c1", [message("m4")], expected_last="m2")
+    assert caught.value.newest_id == "m3"
+
+    [appended] = await dirty.append_messages("c1", [message("m4")], expected_last="m3")
+
+    assert appended.timestamp == NOW + 1
+    assert ids(await dirty.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m4"]
+
+
+async def test_an_unreadable_message_of_a_user_is_erased(
+    config: Config, dirty: MessageStore
+) -> None:
+    erasure = await dirty.erase_user("ann-9f3c")
+
+    assert erasure.messages == 2
+    assert b"ann-9f3c" not in everything(config)
+    assert ids(await dirty.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("missing", ["timestamp", "id"])
+async def test_a_stored_message_does_not_get_a_default_that_is_new_whenever_it_is_read(
+    store: MessageStore, config: Config, missing: str
+) -> None:
+    if config["storage"] == "postgres":
+        pytest.skip("no column can be missing")
+    wrong = raw_message("m2")
+    del wrong[missing]
+    put(config, [raw_conversation()], [raw_message("m1"), wrong])
+
+    assert await store.get_messages_by_conversation_id("c1") == [message("m1")]
+    if missing == "timestamp":
+        with pytest.raises(ValidationError, match="timestamp"):
+            await store.get_message_by_id("m2")

@@ -1,17 +1,20 @@
-"""The sync API as a program calls it: plain iteration, context managers and threads."""
+"""The sync API as a program calls it, and beside the async API on the same data."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from jazzmine.core.message_store import Message
+from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import TurnCache, WorkingMemoryStore
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy
-from tests.behaviour.samples import conversation, ids, message, messages
+from tests.behaviour.samples import conversation, full_message, ids, message, messages
 
 
 @pytest.fixture
@@ -66,3 +69,23 @@ def test_threads_take_turns_in_blocks(memory_config: Config) -> None:
 
     assert after is not None
     assert after.revision == before + 12
+
+
+async def test_both_apis_are_open_on_the_same_data_at_once(config: Config) -> None:
+    async with await AsyncMessageStore.initialize(config) as store:
+        plain = await asyncio.to_thread(MessageStore.initialize, config)
+        await store.store_turn(conversation=conversation(), messages=[full_message("m1")])
+        said = await asyncio.to_thread(plain.get_message_by_id, "m1")
+        assert isinstance(said, Message)
+        await store.store_message(said)
+
+        await asyncio.gather(
+            *(store.store_message(message(f"ours{n}")) for n in range(8)),
+            *(asyncio.to_thread(plain.store_message, message(f"theirs{n}")) for n in range(8)),
+        )
+
+        ours = await store.get_messages_by_conversation_id("c1")
+        theirs = await asyncio.to_thread(plain.get_messages_by_conversation_id, "c1")
+        await asyncio.to_thread(plain.close)
+    assert len(ours) == 17
+    assert ours == theirs

@@ -133,44 +133,29 @@ async def test_opening_and_closing_are_spans(
     assert told(spans, backend) == ("jazzmine.close", set())
 
 
-async def test_a_span_says_how_many_records_were_stored(
+async def test_a_span_says_how_many_records_were_stored_returned_or_deleted(
     chat: MessageStore, spans: Recorder
 ) -> None:
-    await chat.store_turn(conversation=conversation(), messages=messages("m1", "m2"))
-    stored = spans.attributes()
-    await chat.store_turn_trace(full_trace())
-    traced = spans.attributes()
-    await chat.append_messages("c1", messages("m3", "m4", "m5"))
-    appended = spans.attributes()
-
-    assert (stored["jazzmine.conversations"], stored["jazzmine.messages"]) == (1, 2)
-    assert traced["jazzmine.traces"] == 1
-    assert appended["jazzmine.messages"] == 3
-
-
-async def test_a_span_says_how_many_records_were_returned_or_deleted(
-    chat: MessageStore, spans: Recorder
-) -> None:
-    await chat.store_messages(messages("m1", "m2", "m3"))
-    found = []
+    calls: list[tuple[Any, dict[str, int]]] = [
+        (
+            lambda: chat.store_turn(conversation=conversation(), messages=messages("m1", "m2")),
+            {"conversations": 1, "messages": 2},
+        ),
+        (lambda: chat.store_turn_trace(full_trace()), {"traces": 1}),
+        (lambda: chat.append_messages("c1", messages("m3", "m4", "m5")), {"messages": 3}),
+        (lambda: chat.get_immediate_context("c1", 2), {"messages": 2}),
+        (lambda: chat.get_message_by_id("m1"), {"messages": 1}),
+        (lambda: chat.get_message_by_id("nowhere"), {"messages": 0}),
+        (lambda: chat.get_conversations_by_user_id("u1"), {"conversations": 1}),
+        (lambda: chat.find_turn_traces(TraceFilter()), {"traces": 1}),
+        (lambda: chat.rewind_conversation("c1", after="m1"), {"messages": 4}),
+        (lambda: chat.erase_user("u1"), {"conversations": 1, "messages": 1}),
+    ]
     spans.take()
-    await chat.get_immediate_context("c1", 2)
-    found.append(spans.attributes()["jazzmine.messages"])
-    await chat.get_message_by_id("m1")
-    found.append(spans.attributes()["jazzmine.messages"])
-    await chat.get_message_by_id("nowhere")
-    found.append(spans.attributes()["jazzmine.messages"])
-    await chat.get_conversations_by_user_id("u1")
-    found.append(spans.attributes()["jazzmine.conversations"])
-    await chat.find_turn_traces(TraceFilter())
-    found.append(spans.attributes()["jazzmine.traces"])
-    await chat.rewind_conversation("c1", after="m1")
-    found.append(spans.attributes()["jazzmine.messages"])
-    await chat.erase_user("u1")
-    erased = spans.attributes()
-
-    assert found == [2, 1, 0, 1, 0, 2]
-    assert (erased["jazzmine.conversations"], erased["jazzmine.messages"]) == (1, 1)
+    for call, counts in calls:
+        await call()
+        told = spans.attributes()
+        assert {name: told[f"jazzmine.{name}"] for name in counts} == counts
 
 
 async def test_a_span_says_the_class_of_an_error_and_not_its_text(

@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any, ClassVar
 
 from jazzmine import Erasure, LockTimeoutError, StoreUnavailableError
@@ -14,7 +15,7 @@ from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.apis import ASYNC, SYNC, Runner, as_async
-from tests.behaviour.calls import CALLS, ITERATION
+from tests.behaviour.calls import CALLS, ITERATION, call
 from tests.behaviour.memory_samples import UPDATES, Update, busy, timeless
 from tests.behaviour.samples import NOW, conversation, message, trace
 from tests.faults.networks import NETWORKS, Network
@@ -94,50 +95,36 @@ class FaultyStore(ABC):
             assert time.monotonic() < until, f"it took too long until the store {what}"
 
 
-def _forked(runner: Any, store: Any) -> Any:
-    """Fork to a conversation whose id makes the same new ids in every call."""
-    return runner.run(store.fork_conversation(CID, conversation(ANOTHER)))
+def _made(make: Callable[[Any], Any]) -> Call:
+    return lambda runner, store: runner.run(make(store))
 
 
-def _made(call: Callable[[Any], Any]) -> Call:
-    return lambda runner, store: runner.run(call(store))
+# What the methods of a message store are given for their calls to change something.
+GIVEN: dict[str, dict[str, Any]] = {
+    "fork_conversation": {"new_conversation": conversation(ANOTHER)},
+    "get_or_create_conversation": {"conversation": conversation(ANOTHER)},
+    "prune_conversations": {"before": NOW + 1},
+    "search_messages": {"query": "text", "limit": 20},
+    "store_conversation": {"conversation": conversation(ANOTHER)},
+    "store_message": {"message": message("m2")},
+    "store_messages": {"messages": [message("m2"), message("m3")]},
+    "store_turn": {
+        "conversation": conversation(title="new"),
+        "messages": [message("m2")],
+        "trace": trace("m2"),
+    },
+    "store_turn_trace": {"trace": trace(detected_intent="new")},
+    "update_conversation": {"conversation": conversation(title="new")},
+    "update_message": {"message": message(intent="new")},
+}
 
 
 class Messages(FaultyStore):
     """A message store."""
 
     methods: ClassVar[dict[str, Call]] = {
-        **{name: _made(call) for name, call in CALLS.items()},
+        **{name: _made(partial(call, name, **GIVEN.get(name, {}))) for name in CALLS},
         ITERATION: lambda runner, store: runner.collect(lambda: store.iter_messages(CID)),
-        "store_message": lambda runner, store: runner.run(store.store_message(message("m2"))),
-        "store_messages": lambda runner, store: runner.run(
-            store.store_messages([message("m2"), message("m3")])
-        ),
-        "store_conversation": lambda runner, store: runner.run(
-            store.store_conversation(conversation(ANOTHER))
-        ),
-        "store_turn": lambda runner, store: runner.run(
-            store.store_turn(
-                conversation=conversation(title="new"), messages=[message("m2")], trace=trace("m2")
-            )
-        ),
-        "store_turn_trace": lambda runner, store: runner.run(
-            store.store_turn_trace(trace(detected_intent="new"))
-        ),
-        "get_or_create_conversation": lambda runner, store: runner.run(
-            store.get_or_create_conversation(conversation(ANOTHER))
-        ),
-        "fork_conversation": lambda runner, store: _forked(runner, store),
-        "prune_conversations": lambda runner, store: runner.run(
-            store.prune_conversations(before=NOW + 1)
-        ),
-        "search_messages": lambda runner, store: runner.run(store.search_messages("text")),
-        "update_message": lambda runner, store: runner.run(
-            store.update_message(message(intent="new"))
-        ),
-        "update_conversation": lambda runner, store: runner.run(
-            store.update_conversation(conversation(title="new"))
-        ),
     }
 
     def prepare(self) -> None:

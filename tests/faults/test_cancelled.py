@@ -248,13 +248,13 @@ async def test_a_change_of_items_that_is_cancelled_where_it_waits_is_done_or_is_
     call, allowed = ITEM_WRITES[write]
     with config_of(name, tmp_path) as config:
         async with opened(name, config) as (store, _):
-            await cancel_a_change(store, call, allowed)
+            await cancel_a_change(store, call, allowed, write == "compare and set")
 
 
 async def cancel_a_change(
-    store: Any, call: Callable[[Any, Any], Any], allowed: list[list[str]]
+    store: Any, call: Callable[[Any, Any], Any], allowed: list[list[str]], is_conditional: bool
 ) -> None:
-    """Cancel a change at each moment when it waits, and fail if it is made in part."""
+    """Cancel a change at each moment when it waits, and fail if it is made in part or too late."""
     for number in itertools.count():
         await store.erase_user("u1")
         before = await store.apply(map(PutItem, BEFORE))
@@ -266,9 +266,17 @@ async def cancel_a_change(
         if not cancelled.is_reached:
             assert number > 0
             return
+        if is_conditional:  # it is not made over a later change
+            mine = await store.put(item("b", data=b"mine"))
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+                assert await store.get(N, "b") == mine, "it was made later"
         await asyncio.sleep(0.02)  # a server may need a moment to end it
         after = await store.list_items()
         assert [one.key for one in after] in allowed, "it was made in part"
+
+
+late: list[asyncio.Task[None]] = []
 
 
 async def in_two_steps(store: Any, _: Any) -> None:
@@ -277,43 +285,9 @@ async def in_two_steps(store: Any, _: Any) -> None:
     await store.apply([PutItem(item("c")), PutItem(item("d"))])
 
 
-async def test_a_change_that_is_made_in_part_is_found_out(tmp_path: Path) -> None:
-    async with await long_term_memory.LongTermMemoryStore.initialize(
-        tmp_path / "items.db"
-    ) as store:
-        with pytest.raises(AssertionError, match="in part"):
-            await cancel_a_change(store, in_two_steps, ITEM_WRITES["apply"][1])
-
-
-@pytest.mark.parametrize("name", ITEM_STORES)
-async def test_a_condition_holds_after_a_cancellation(name: str, tmp_path: Path) -> None:
-    with config_of(name, tmp_path) as config:
-        async with opened(name, config) as (store, _):
-            await cancel_a_condition(store, ITEM_WRITES["compare and set"][0])
-
-
-async def cancel_a_condition(store: Any, call: Callable[[Any, Any], Any]) -> None:
-    """Cancel a change of "b" where it waits, and fail if it is made over a later one."""
-    for number in itertools.count():
-        await store.erase_user("u1")
-        before = await store.apply(map(PutItem, BEFORE))
-        cancelled = CancelledAt(call(store, before), number)
-        await asyncio.wait([asyncio.ensure_future(wait_for(cancelled))])
-        if not cancelled.is_reached:
-            assert number > 0
-            return
-        mine = await store.put(item("b", data=b"mine"))
-        for _ in range(20):
-            await asyncio.sleep(0.001)
-            assert await store.get(N, "b") == mine, "it was made later"
-
-
 async def goes_on(store: Any, _: Any) -> None:
     late.append(asyncio.ensure_future(write_over(store)))
     await asyncio.sleep(0)
-
-
-late: list[asyncio.Task[None]] = []
 
 
 async def write_over(store: Any) -> None:
@@ -324,15 +298,21 @@ async def write_over(store: Any) -> None:
     await store.put(item("b"))
 
 
-async def test_a_change_that_goes_on_after_its_cancellation_is_found_out(tmp_path: Path) -> None:
-    async with await long_term_memory.LongTermMemoryStore.initialize(
-        tmp_path / "items.db"
-    ) as store:
-        with pytest.raises(AssertionError, match="later"):
-            await cancel_a_condition(store, goes_on)
+@pytest.mark.parametrize(
+    ("broken", "is_conditional", "text"),
+    [(in_two_steps, False, "in part"), (goes_on, True, "later")],
+)
+async def test_a_change_that_is_made_in_part_or_later_is_found_out(
+    broken: Any, is_conditional: bool, text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "items.db"
+    async with await long_term_memory.LongTermMemoryStore.initialize(path) as store:
+        with pytest.raises(AssertionError, match=text):
+            await cancel_a_change(store, broken, ITEM_WRITES["apply"][1], is_conditional)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
+        late.clear()
 
 
 class LeaksItsLock(InMemoryWorkingMemoryStore):

@@ -1,11 +1,7 @@
-"""Items of a long-term memory when replies are lost, processes are killed, and many write."""
+"""Items of a long-term memory after a write was given up, and after an erasure."""
 
 from __future__ import annotations
 
-import json
-import random
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,10 +11,7 @@ import pytest
 
 from jazzmine import MemoryItem, PutItem
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
-from tests.faults.item_writer import SHARED
-from tests.faults.networks import NETWORKS, config_of
-from tests.faults.sizes import size
-from tests.servers.programs import Program
+from tests.faults.networks import NETWORKS
 
 N = ("n",)
 
@@ -52,62 +45,6 @@ def test_a_write_that_was_given_up_does_not_take_effect_later(name: str) -> None
         assert found is not None
         assert beside.get(N, "old") == found
         assert found == old or found.value == {"text": "new"}
-
-
-def start_writer(config: dict[str, object], name: str, *count: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.faults.item_writer", json.dumps(config), name, *count]
-    return Program(command, stdout=subprocess.PIPE, text=True)
-
-
-@pytest.mark.parametrize("name", ["sqlite", "postgres", "mongodb"])
-def test_four_processes_add_to_one_number_by_compare_and_set(name: str, tmp_path: Path) -> None:
-    each = {"sqlite": size(30, 400), "postgres": size(30, 400), "mongodb": size(5, 50)}[name]
-    with config_of(name, tmp_path) as config:
-        LongTermMemoryStore.initialize(config).close()
-        writers = [start_writer(config, str(number), str(each)) for number in range(4)]
-        assert [writer.wait(timeout=100) for writer in writers] == [0] * 4
-        for writer in writers:
-            assert writer.stdout is not None
-            writer.stdout.close()
-        with LongTermMemoryStore.initialize(config) as store:
-            found = store.get(SHARED, "number")
-
-    assert found is not None
-    assert found.value == {"number": 4 * each}
-
-
-@pytest.mark.parametrize("name", ["sqlite", "postgres"])
-def test_what_a_killed_process_has_acknowledged_is_stored(name: str, tmp_path: Path) -> None:
-    chance = random.Random(4711)
-    with config_of(name, tmp_path) as config:
-        LongTermMemoryStore.initialize(config).close()
-        for life in range(size(3, 200)):
-            writers = [start_writer(config, f"{life}-{number}") for number in range(2)]
-            acknowledged = [kill(writer, chance.uniform(0.0, 0.1)) for writer in writers]
-            with LongTermMemoryStore.initialize(config) as store:
-                for number, last in enumerate(acknowledged):
-                    check_pairs(store, f"{life}-{number}", last)
-
-
-def kill(writer: subprocess.Popen[str], seconds: float) -> int:
-    """Kill a process some time after its first write, and return the last number it printed."""
-    with writer:
-        assert writer.stdout is not None
-        first = writer.stdout.readline()
-        time.sleep(seconds)
-        writer.kill()
-        rest = writer.stdout.read()
-    return len((first + rest).split("\n")[:-1]) - 1
-
-
-def check_pairs(store: LongTermMemoryStore, name: str, acknowledged: int) -> None:
-    left, right, last = (
-        [stored.key for stored in store.list_items((name, side))]
-        for side in ("left", "right", "last")
-    )
-    assert left == right == [f"{number:06}" for number in range(len(left))]
-    assert len(left) in (acknowledged + 1, acknowledged + 2)
-    assert last == left[-1:]
 
 
 SECRET = "sesame-4711-open"

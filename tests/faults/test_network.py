@@ -178,6 +178,8 @@ def test_a_call_on_a_network_that_becomes_silent_ends_at_the_deadline(
     short_timeout_store: FaultyStore, name: str, api: str
 ) -> None:
     methods = chosen(short_timeout_store, 1)
+    if name == "mongodb" and not SOAK:
+        methods = methods[list(APIS).index(api) :: len(APIS)]  # it takes a second each time
     if SOAK:
         count = sum(times(go_silent, short_timeout_store, method) for method in methods)
     else:

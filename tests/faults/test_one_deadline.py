@@ -146,7 +146,7 @@ def test_a_deadline_for_each_statement_is_noticed(
 
 def test_each_step_of_a_pruning_has_a_deadline_of_its_own() -> None:
     """On PostgreSQL a page of ids and a step of their deletion are a statement each."""
-    timeout = 5.0
+    timeout = 2.5
     with opened("postgres", MessageStore, timeout) as (proxy, store):
         assert store.prune_conversations(before=2**62) == 2  # the statements are prepared now
         store.store_conversation(conversation())

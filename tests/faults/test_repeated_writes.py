@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import pytest
@@ -21,8 +22,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(("api", "write"), list(zip(cycle(APIS), WRITES, strict=False)))
 def test_a_record_that_was_deleted_meanwhile_does_not_come_back(api: str, write: str) -> None:
     with opened("mongodb", api, 5.0) as store:
         number = 1
@@ -52,8 +52,7 @@ CUTS: dict[str, tuple[Callable[[Any], Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(("api", "cut"), list(zip(cycle(APIS), CUTS, strict=False)))
 def test_what_was_appended_meanwhile_is_not_deleted(api: str, cut: str) -> None:
     call, expected = CUTS[cut]
     with opened("mongodb", api, 5.0) as store:

@@ -106,22 +106,18 @@ def opening(open_store: Callable[[Any], Any], config: Any) -> BaseException:
     raise AssertionError("the address was accepted")
 
 
-@pytest.mark.parametrize("config", MESSAGES, ids=lambda config: "")
-def test_no_address_of_a_message_store_is_repeated(
-    config: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        *((MessageStore, config) for config in MESSAGES),
+        *((WorkingMemoryStore, config) for config in MEMORIES),
+    ],
+    ids=lambda _: "",
+)
+def test_no_address_is_repeated(kind: Any, config: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
 
-    assert_kept(opening(MessageStore.initialize, config), caplog)
-
-
-@pytest.mark.parametrize("config", MEMORIES, ids=lambda config: "")
-def test_no_address_of_a_working_memory_is_repeated(
-    config: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-
-    assert_kept(opening(WorkingMemoryStore.initialize, config), caplog)
+    assert_kept(opening(kind.initialize, config), caplog)
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -171,37 +171,6 @@ def test_acknowledged_writes_outlive_a_server_that_is_killed(name: str) -> None:
     )
 
 
-class AcknowledgesTooEarly:
-    """Acknowledges a write before it has written."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
-        self._promised: list[str] = []
-
-    def write(self, name: str) -> None:
-        """Write the previous name, and acknowledge this one."""
-        self._promised.append(name)
-        with suppress(IndexError):  # the first ones, and after a loss
-            self._write(self._promised.pop(-1 - WRITERS))
-
-    def forget(self) -> None:
-        """Lose the name that was not written yet."""
-        self._promised.clear()
-
-
-def test_a_store_that_acknowledges_too_early_is_found_out() -> None:
-    with redis_server() as (config, kill):
-        kind = ToolCalls(config)
-        hasty = AcknowledgesTooEarly(kind.write)
-
-        def kill_and_forget() -> None:
-            kill()
-            hasty.forget()
-
-        with kind.store, pytest.raises(AssertionError, match="an acknowledged write is lost"):
-            kill_under_load(kind, hasty.write, kill_and_forget)
-
-
 def test_a_server_that_acknowledges_before_it_flushes_is_found_out() -> None:
     with redis.Server() as server:
         kind = ToolCalls({"storage": "redis", "url": server.url, "timeout": 30.0})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from jazzmine import Conversation, Message
 from jazzmine.records.base import Record
 from tests.behaviour.samples import full_message, full_trace
 
@@ -32,3 +35,16 @@ def at_defaults(records: list[Record]) -> Iterator[str]:
 def test_a_full_sample_leaves_no_field_at_its_default(sample: Record) -> None:
     unset = [name for name in at_defaults([sample]) if name != "TurnTrace.copied_from"]  # by a fork
     assert not unset, f"give these another value in tests/behaviour/samples.py: {unset}"
+
+
+def test_a_conversation_and_a_message_have_ids_and_times_of_their_own() -> None:
+    before = time.time_ns() // 1_000_000
+    whole = Conversation(user_id="u1", agent_id="a1")
+    fields: Any = {"conversation_id": whole.id, "user_id": "u1", "role": "user"}
+    said = [Message(original_content="hello", **fields) for _ in range(20)]
+    after = time.time_ns() // 1_000_000
+
+    assert before <= whole.created_at <= said[-1].timestamp <= after
+    assert (whole.last_updated_at, whole.title) == (whole.created_at, "")
+    assert len({whole.id, *(one.id for one in said)}) == 21
+    assert len(whole.id) == len(said[0].id) == 36

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from jazzmine._compat.concurrency import (
-    AsyncTask as Task,
-)
-from jazzmine._compat.concurrency import (
-    AsyncWork as Work,
-)
+from jazzmine._compat.concurrency import AsyncTask as Task
+from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine.deadline import Deadline
 
 __all__ = ["BackgroundTasks"]

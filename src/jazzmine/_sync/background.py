@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from jazzmine._compat.concurrency import (
-    SyncTask as Task,
-)
-from jazzmine._compat.concurrency import (
-    SyncWork as Work,
-)
+from jazzmine._compat.concurrency import SyncTask as Task
+from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine.deadline import Deadline
 
 __all__ = ["BackgroundTasks"]

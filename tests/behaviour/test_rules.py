@@ -1,0 +1,268 @@
+"""The rules of every message store: order, pages, integrity, copies, and calls made at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jazzmine import IntegrityError
+from jazzmine.core.message_store import Conversation, Message, MessageStore, TraceFilter, TurnTrace
+from tests.behaviour.apis import Api
+from tests.behaviour.samples import (
+    NOW,
+    conversation,
+    full_message,
+    full_trace,
+    ids,
+    message,
+    messages,
+    trace,
+)
+
+Call = Callable[[Any], Any]
+
+
+async def listed(store: MessageStore, **page: Any) -> list[str]:
+    """Return the ids of the messages of conversation "c1", which are all those of user "u1"."""
+    found = ids(await store.get_messages_by_conversation_id("c1", **page))
+    assert ids(await store.get_messages_by_user_id("u1", **page)) == found
+    return found
+
+
+# Order
+
+
+@pytest.mark.each_value
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("steps", "order"),
+    [
+        ([lambda store: store.store_message(message("m1", intent="changed"))], "m1 m2 m3"),
+        (
+            [lambda store: store.store_messages(messages("m4", "m3", "m1", intent="changed"))],
+            "m1 m2 m3 m4",
+        ),
+        (
+            [
+                lambda store: store.update_message(message("m2", timestamp=NOW + 1)),
+                lambda store: store.update_message(message("m2", timestamp=NOW)),
+            ],
+            "m1 m2 m3",
+        ),
+        (
+            [
+                lambda store: store.delete_message("m1"),
+                lambda store: store.store_message(message("m1")),
+            ],
+            "m2 m3 m1",
+        ),
+    ],
+    ids=["stored again", "several again", "later and back", "deleted and stored again"],
+)
+async def test_messages_are_in_the_order_in_which_they_were_first_stored(
+    chat: MessageStore, steps: list[Call], order: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    for step in steps:
+        await step(chat)
+
+    assert await listed(chat) == order.split()
+
+
+async def test_the_extremes_of_time_are_in_order(chat: MessageStore) -> None:
+    await chat.store_message(message("end", timestamp=2**63 - 1))
+    await chat.store_message(message("epoch", timestamp=0))
+    await chat.store_message(message("beginning", timestamp=-(2**63)))
+
+    assert await listed(chat) == ["beginning", "epoch", "end"]
+    assert await listed(chat, after="beginning", limit=1) == ["epoch"]
+    assert ids(await chat.get_immediate_context("c1", 1)) == ["end"]
+
+
+# Pages
+
+
+async def test_the_next_page_is_right_after_changes(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3", "m4"))
+    assert await listed(chat, limit=2) == ["m1", "m2"]
+
+    await chat.store_message(message("earlier", timestamp=NOW - 1))
+    await chat.store_message(message("equal"))
+    assert await listed(chat, limit=3, after="m2") == ["m3", "m4", "equal"]
+
+    await chat.delete_message("m1")
+    await chat.delete_message("m3")
+    assert await listed(chat, limit=3, after="m2") == ["m4", "equal"]
+
+
+async def test_many_messages_are_stored_and_found_at_once(chat: MessageStore) -> None:
+    many = [message(f"m{number:04}", timestamp=NOW + number) for number in range(1200)]
+
+    await chat.store_messages(many)
+
+    assert await chat.get_messages_by_conversation_id("c1") == many
+    assert await chat.get_messages_by_ids(ids(many[::-1])) == many[::-1]
+    assert [found async for found in chat.iter_messages("c1")] == many
+
+
+# Integrity
+
+
+@pytest.mark.smoke
+async def test_an_error_names_what_is_missing(chat: MessageStore) -> None:
+    for write in (chat.store_message, chat.update_message):
+        with pytest.raises(IntegrityError, match="nowhere"):
+            await write(message(conversation_id="nowhere"))
+    with pytest.raises(IntegrityError, match="lost"):
+        await chat.store_turn(messages=[message()], trace=trace("lost"))
+    assert await chat.get_messages_by_user_id("u1") == []
+
+
+@pytest.mark.smoke
+async def test_an_error_tells_whose_a_taken_id_is(chat: MessageStore) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_turn(messages=[message("m1"), message("m2")], trace=trace("m1"))
+
+    with pytest.raises(IntegrityError, match="'m1' is stored in another conversation"):
+        await chat.store_message(message("m1", conversation_id="c2"))
+    taken = trace("m1").model_copy(update={"message_id": "m2"})
+    with pytest.raises(IntegrityError, match=r"trace .* belongs to another message"):
+        await chat.store_turn_trace(taken)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda chat, moved: chat.store_message(moved),
+        lambda chat, moved: chat.store_messages([message("m2"), moved]),
+        lambda chat, moved: chat.append_messages("c2", [moved]),
+        lambda chat, moved: chat.store_turn(messages=[moved]),
+    ],
+    ids=["store_message", "store_messages", "append_messages", "store_turn"],
+)
+async def test_a_message_never_moves_to_another_conversation(
+    chat: MessageStore, write: Callable[[MessageStore, Message], Any]
+) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_message(message())
+
+    with pytest.raises(IntegrityError, match="m1"):
+        await write(chat, message(conversation_id="c2", user_id="u2"))
+
+    assert await chat.get_messages_by_user_id("u1") == [message()]
+    assert await chat.get_messages_by_conversation_id("c2") == []
+
+
+# Copies
+
+Turn = tuple[Conversation, list[Message], TurnTrace]
+
+
+def new_turn() -> Turn:
+    nested = {"list": [1, {"deep": [2]}], "text": "as it was"}
+    return conversation(metadata=nested), [full_message(metadata=nested)], full_trace()
+
+
+def spoil(turn: Turn) -> None:
+    """Change mutable parts at every level."""
+    whole, said, traced = turn
+    for metadata in (whole.metadata, said[0].metadata):
+        metadata["text"] = "spoilt"
+        metadata["list"][1]["deep"].append("spoilt")
+    said[0].entities[0].attributes.append("spoilt")
+    said.clear()
+    traced.llm_calls[0].model = "spoilt"
+    traced.llm_calls.pop()
+    traced.tool_traces[0].final_data["rows"].append("spoilt")
+    traced.slot_events[0].value.clear()
+
+
+async def read(store: MessageStore) -> Turn:
+    [whole] = await store.get_conversations()
+    [traced] = await store.find_turn_traces(TraceFilter())
+    return whole, await store.get_messages_by_conversation_id("c1"), traced
+
+
+@pytest.mark.parametrize("appends", [False, True])
+async def test_changing_what_was_stored_or_read_changes_nothing(
+    store: MessageStore, appends: bool
+) -> None:
+    given, returned = new_turn(), []
+    if appends:
+        await store.store_conversation(given[0])
+        returned = await store.append_messages("c1", given[1], trace=given[2])
+    else:
+        await store.store_turn(conversation=given[0], messages=given[1], trace=given[2])
+    assert given == new_turn()
+
+    spoil(given)
+    if appends:
+        spoil((new_turn()[0], returned, full_trace()))
+    found = await read(store)
+    assert found == new_turn()
+    spoil(found)
+
+    assert await read(store) == new_turn()
+
+
+# Calls at once
+
+
+@pytest.mark.smoke
+async def test_of_simultaneous_messages_with_one_id_each_needs_its_conversation(
+    api: Api,
+    chat: MessageStore,
+) -> None:
+    owners = ["nowhere", "c1"] * 20
+    given = [message("m1", conversation_id=owner) for owner in owners]
+
+    outcomes = await api.settle(*(lambda m=m: chat.store_message(m) for m in given))
+
+    refused = [isinstance(outcome, IntegrityError) for outcome in outcomes]
+    assert refused == [owner == "nowhere" for owner in owners]
+    assert await chat.get_messages_by_user_id("u1") == [message("m1")]
+
+
+@pytest.mark.smoke
+async def test_a_refused_write_does_not_fail_the_others_in_its_batch(
+    api: Api,
+    chat: MessageStore,
+) -> None:
+    calls = [message("m1"), message("lost", conversation_id="nowhere"), message("m2")]
+
+    outcomes = await api.settle(*(lambda m=m: chat.store_message(m) for m in calls))
+
+    assert [type(outcome) for outcome in outcomes] == [type(None), IntegrityError, type(None)]
+    assert sorted(ids(await chat.get_messages_by_conversation_id("c1"))) == ["m1", "m2"]
+
+
+@pytest.mark.smoke
+async def test_a_reader_sees_all_of_a_batch_or_nothing_of_it(api: Api, chat: MessageStore) -> None:
+    batches = [messages(*(f"{batch}{number}" for number in range(10))) for batch in "abcdef"]
+    writes = [lambda batch=batch: chat.store_messages(batch) for batch in batches]
+    reads = [lambda: chat.get_messages_by_conversation_id("c1")] * len(writes)
+
+    mixed = [call for pair in zip(writes, reads, strict=True) for call in pair]
+    outcomes = await api.gather(*mixed)
+
+    seen = [len(outcome) for outcome in outcomes if outcome is not None]
+    assert len(seen) == len(reads)
+    assert [count % 10 for count in seen] == [0] * len(reads)
+
+
+@pytest.mark.smoke
+async def test_no_message_outlives_the_conversation_deleted_beside_it(
+    api: Api, chat: MessageStore
+) -> None:
+    names = [f"m{number}" for number in range(10)]
+    writes = [lambda m=m: chat.store_message(m) for m in messages(*names)]
+
+    await api.settle(*writes[:5], lambda: chat.delete_conversation("c1"), *writes[5:])
+
+    assert await chat.get_conversation_by_id("c1") is None
+    assert await chat.get_messages_by_ids(names) == []
+    assert await chat.get_messages_by_user_id("u1") == []
