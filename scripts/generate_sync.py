@@ -26,7 +26,6 @@ COMMAND = "python scripts/generate_sync.py"
 # that unasync replaces differ, `AsyncX` (`SyncX`) and `async_x` (`sync_x`). A name that no file
 # uses is an error.
 NAMES = {
-    "AbstractAsyncContextManager": "AbstractContextManager",
     "AsyncClientSession": "ClientSession",
     "AsyncCollection": "Collection",
     "AsyncConnection": "Connection",

@@ -183,19 +183,6 @@ async def test_a_value_that_json_has_no_form_for_does_not_cost_its_event(
     assert isinstance(stored.state["user:callback"], str)
 
 
-async def test_what_is_not_stored_is_not_listed(service: JazzmineSessionService) -> None:
-    await service.create_session(**PLACE)
-    for place in (
-        {"app_name": "a2"},
-        {"app_name": "a2", "user_id": "u1"},
-        {**OWNER, "user_id": "x"},
-    ):
-        assert (await service.list_sessions(**place)).sessions == []
-    for place in ({"app_name": "a2"}, {"user_id": "u2"}, {"session_id": "s2"}):
-        await service.delete_session(**{**PLACE, **place})
-    assert await service.get_session(**PLACE) is not None
-
-
 @pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL:UserWarning")
 async def test_an_event_is_stored_as_it_is(service: JazzmineSessionService) -> None:
     session = await service.create_session(**PLACE)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from jazzmine.adapters.langgraph import JazzmineStore
+from jazzmine.core.long_term_memory import LongTermMemoryStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore as SyncLongTermMemoryStore
 from tests.behaviour.backends import Config
 
@@ -178,3 +181,13 @@ def test_pages_of_a_query_have_each_item_once(vectors: SyncLongTermMemoryStore) 
     assert [len(page) for page in pages] == [2, 2, 2, 1]
     assert sorted(key for page in pages for key in page) == list("0123456")
     assert pages[3] == ["0"]  # without a vector it is after the others
+
+
+async def test_a_time_out_of_the_embedding_ends_a_plain_call() -> None:
+    async def embed(texts: list[str]) -> list[list[float]]:
+        raise TimeoutError("no embedding")
+
+    async with await LongTermMemoryStore.initialize("memory:", embed=embed) as items:
+        put = partial(JazzmineStore(items).put, ("facts",), "a", {"text": "rain"})
+        with pytest.raises(TimeoutError, match="no embedding"):
+            await asyncio.wait_for(asyncio.to_thread(put), 20)

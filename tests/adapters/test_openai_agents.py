@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from agents.memory import Session, SessionSettings
 
-from jazzmine import Conversation, IntegrityError, Message, MessageRole
+from jazzmine import Conversation, Message, MessageRole
 from jazzmine.adapters.openai_agents import JazzmineSession
 from jazzmine.core import MessageStore
 from tests.adapters.scripted_openai_agents import CALL, OUTPUT, contents, said, session_of
@@ -215,20 +215,6 @@ async def test_flagged_messages_are_left_out(
     await store.flag_message((await store.get_messages_by_conversation_id("s1"))[1].id)
 
     assert contents(await session.get_items(limit)) == ["1", "3"]
-
-
-async def test_an_error_of_the_store_is_raised(session: Any, store: MessageStore) -> None:
-    message = Message(
-        conversation_id="s1", user_id="u1", role=MessageRole.USER, original_content=""
-    )
-    with pytest.raises(IntegrityError):
-        await store.store_message(message)
-    await session.add_items(said("1"))
-    await store.delete_conversation("s1")
-
-    await session.add_items(said("2"))
-
-    assert contents(await session.get_items()) == ["2"]
 
 
 async def test_a_cancelled_add_ends_first(session: Any, store: MessageStore) -> None:

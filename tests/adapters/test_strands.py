@@ -79,19 +79,6 @@ def test_a_deleted_session_leaves_nothing(
         repository.delete_session("s1")
 
 
-def test_an_agent_is_stored_with_its_conversation(
-    repository: JazzmineSessionRepository, session: Session, sync_store: MessageStore
-) -> None:
-    """Nothing can be between the two, so no death can leave one without the other."""
-    ids = {one.id for one in sync_store.get_conversations_by_user_id("u1")}
-    assert ids == {"s1", "s1/guide"}
-
-    assert sync_store.delete_conversation("s1/guide")
-    assert repository.read_agent("s1", "guide") is None
-    repository.create_agent("s1", state())
-    repository.create_message("s1", "guide", said("one", 0))
-
-
 @pytest.mark.parametrize("missing", [["s1"], ["s1/guide"], ["s1", "s1/guide"]], ids=str)
 def test_a_session_goes_on_after_a_part_of_it_was_deleted(
     repository: JazzmineSessionRepository, sync_store: MessageStore, missing: list[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
-from jazzmine.backends.postgres.trace_statements import find_traces
+from jazzmine.backends.postgres.trace_statements import OF_AGENT, find_traces
 from jazzmine.records.usage import TraceFilter
 
 FILL = """
@@ -100,7 +100,7 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "trace of message": (sql.TRACE_OF_MESSAGE, {"id": "m8"}, {"turn_traces_message_id_key"}),
     "traces of conversation": (sql.TRACES_OF_CONVERSATION, {"owner": "c5"}, {"idx_tt_conv"}),
     "traces of agent, later": (
-        find_traces(["agent_id"], False, 100, 100),
+        find_traces(OF_AGENT, False, 100, 100),
         {"agent_id": "a7", "offset": 100},
         {"idx_tt_agent_time"},
     ),

@@ -24,7 +24,7 @@ from tests.backends.redis_apis import APIS, Opened, open_async, open_sync
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Cluster, Sentinels, Server, running
 
-TOPOLOGIES = ["standalone", "sentinel", "cluster"]
+TOPOLOGIES = ["standalone", "cluster"]
 
 LIMIT = 2.0
 
@@ -66,28 +66,15 @@ def retry(asynchronous: bool, retries: int) -> Any:
     return kind(NoBackoff(), retries)
 
 
-def sentinel_client(
-    sentinels: Sentinels, asynchronous: bool, proxy: Proxy | None = None, limit: float = LIMIT
-) -> Any:
-    """A client of the primary that the Sentinels report, as documented."""
-    base: Any = redis.asyncio.sentinel.Sentinel if asynchronous else redis.sentinel.Sentinel
-    found = ("127.0.0.1", proxy.port) if proxy else None
-
-    class AsyncThroughProxy(base):  # type: ignore[misc]
-        async def discover_master(self, name: str) -> tuple[str, int]:
-            return found or await super().discover_master(name)
-
-    class ThroughProxy(base):  # type: ignore[misc]
-        def discover_master(self, name: str) -> tuple[str, int]:
-            return found or super().discover_master(name)
-
-    kind: Any = AsyncThroughProxy if asynchronous else ThroughProxy
+def sentinel_client(sentinels: Sentinels, limit: float = LIMIT) -> Any:
+    """An async client of the primary that the Sentinels report, as documented."""
     limits = {"socket_timeout": limit, "socket_connect_timeout": limit}
+    kind: Any = redis.asyncio.sentinel.Sentinel
     sentinel = kind(
         sentinels.addresses,
-        sentinel_kwargs={**limits, "retry": retry(asynchronous, 0)},
+        sentinel_kwargs={**limits, "retry": retry(True, 0)},
         **limits,
-        retry=retry(asynchronous, 0),
+        retry=retry(True, 0),
     )
     return sentinel.master_for(sentinels.name)
 
@@ -121,14 +108,6 @@ async def close(client: Any) -> None:
         await sentinel.aclose()
 
 
-def close_sync(client: Any) -> None:
-    """Close a sync client, and those of its Sentinels."""
-    client.close()
-    pool = getattr(client, "connection_pool", None)
-    for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
-        sentinel.close()
-
-
 def opener(stack: ExitStack, asynchronous: bool, make: Callable[[], Any]) -> Callable[..., Any]:
     """Return a function that opens a store with its own client, and closes both at the end."""
 
@@ -144,7 +123,7 @@ def opener(stack: ExitStack, asynchronous: bool, make: Callable[[], Any]) -> Cal
 
             return stack.enter_context(Opened(build, lambda: close(made[0])))
         client = make()
-        stack.callback(close_sync, client)
+        stack.callback(client.close)
         return stack.enter_context(sync.RedisWorkingMemoryStore(client, **options))
 
     return open_store
@@ -155,15 +134,13 @@ def topology(name: str, api: Any, limit: float = LIMIT) -> Iterator[Topology]:
     """Provide an empty Redis deployment of a kind for a block.
 
     Args:
-        limit: the time-outs of the clients for Sentinel and for a cluster, in s.
+        limit: the time-outs of the clients for a cluster, in s.
     """
     assert api in APIS
     asynchronous = api is open_async
     with ExitStack() as stack:
         if name == "standalone":
             servers: list[Server] = [running(Server)]
-        elif name == "sentinel":
-            servers = [running(Sentinels).primary]
         else:
             servers = running(Cluster).primaries
         for server in servers:
@@ -177,14 +154,6 @@ def topology(name: str, api: Any, limit: float = LIMIT) -> Iterator[Topology]:
 
             def open_beside(**options: Any) -> Any:
                 return stack.enter_context(open_sync(servers[0].url, **options))
-        elif name == "sentinel":
-            sentinels = running(Sentinels)
-            open_store = opener(
-                stack,
-                asynchronous,
-                lambda: sentinel_client(sentinels, asynchronous, proxies[0], limit),
-            )
-            open_beside = opener(stack, False, lambda: sentinel_client(sentinels, False))
         else:
             cluster = running(Cluster)
             open_store = opener(

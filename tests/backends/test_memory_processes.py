@@ -119,6 +119,19 @@ def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
     assert store.end_turn("c", "Hello", "greet").revision == 4
 
 
+def test_a_block_that_was_interrupted_has_released_its_lock(
+    open_store: Callable[..., Any], locks: Locks
+) -> None:
+    """The program ends next, and with it its threads."""
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+
+    with pytest.raises(KeyboardInterrupt), store.locked("c"):
+        raise KeyboardInterrupt
+
+    assert locks.holder() is None
+
+
 def test_a_block_whose_state_has_expired_saves_nothing(
     open_store: Callable[..., Any], locks: Locks
 ) -> None:

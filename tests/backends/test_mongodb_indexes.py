@@ -10,10 +10,9 @@ import pytest
 from jazzmine import ConfigurationError
 from jazzmine.backends.mongodb.indexes import FORMAT, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
-    CONVERSATIONS_OF_AGENT,
-    CONVERSATIONS_OF_USER,
+    CONVERSATIONS_BY,
+    MESSAGES_BY,
     MESSAGES_OF_CONVERSATION,
-    MESSAGES_OF_USER,
     NEWEST_MESSAGES,
     OLDEST_CONVERSATIONS,
     TRACES_FOUND,
@@ -150,10 +149,14 @@ CALLS_OF_WINDOW = visible("c1", "calls")
 
 # The listing, its query, and the first field of the index that is used.
 LISTINGS: dict[str, tuple[Listing, dict[str, Any], str]] = {
-    "conversations of a user": (CONVERSATIONS_OF_USER, CONVERSATIONS_OF_USER.of("u1"), "user_id"),
+    "conversations of a user": (
+        CONVERSATIONS_BY["user_id"],
+        CONVERSATIONS_BY["user_id"].of("u1"),
+        "user_id",
+    ),
     "conversations of an agent": (
-        CONVERSATIONS_OF_AGENT,
-        CONVERSATIONS_OF_AGENT.of("a1"),
+        CONVERSATIONS_BY["agent_id"],
+        CONVERSATIONS_BY["agent_id"].of("a1"),
         "agent_id",
     ),
     "messages of a conversation": (
@@ -166,7 +169,7 @@ LISTINGS: dict[str, tuple[Listing, dict[str, Any], str]] = {
         MESSAGES_OF_CONVERSATION.of("c1", PLACE),
         "conversation_id",
     ),
-    "messages of a user": (MESSAGES_OF_USER, MESSAGES_OF_USER.of("u1"), "user_id"),
+    "messages of a user": (MESSAGES_BY["user_id"], MESSAGES_BY["user_id"].of("u1"), "user_id"),
     "immediate context": (NEWEST_MESSAGES, visible("c1", "none"), "conversation_id"),
     "all newest": (NEWEST_MESSAGES, visible("c1", "all"), "conversation_id"),
     "a window": (NEWEST_MESSAGES, CALLS_OF_WINDOW, "conversation_id"),

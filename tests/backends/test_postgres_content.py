@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -65,6 +65,44 @@ def test_a_constraint_of_the_application_is_an_integrity_error_that_prints_no_ro
                 call(said)
             assert isinstance(raised.value.__cause__, psycopg.errors.CheckViolation)
             assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("change", "named", "call"),
+    [
+        (
+            "ALTER TABLE $schema.messages ADD FOREIGN KEY (user_id) REFERENCES $schema.users",
+            "messages_user_id_fkey",
+            lambda store: store.store_message(message("m2").model_copy(update={"user_id": "x"})),
+        ),
+        (
+            "CREATE UNIQUE INDEX one_a_user ON $schema.messages (user_id)",
+            "one_a_user",
+            lambda store: store.store_message(message("m2")),
+        ),
+        (
+            "CREATE TABLE $schema.stars AS SELECT id FROM $schema.messages;"
+            " ALTER TABLE $schema.stars ADD FOREIGN KEY (id) REFERENCES $schema.messages",
+            "stars_id_fkey",
+            lambda store: store.delete_message("m1"),
+        ),
+    ],
+)
+def test_a_key_of_the_application_is_named(
+    admin: psycopg.Connection[Any],
+    schema: str,
+    change: str,
+    named: str,
+    call: Callable[[MessageStore], object],
+) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_turn(conversation=conversation(), messages=[message()])
+        users = "CREATE TABLE $schema.users AS SELECT user_id FROM $schema.messages"
+        admin.execute(bound(users, schema))
+        admin.execute(bound("ALTER TABLE $schema.users ADD PRIMARY KEY (user_id)", schema))
+        admin.execute(bound(change, schema))
+        with pytest.raises(IntegrityError, match=f"{named}.*nothing was written"):
+            call(store)
 
 
 def test_a_trigger_of_the_application_that_refuses_a_row_is_an_integrity_error(

@@ -13,12 +13,11 @@ from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres.rows import (
     append_parameters,
-    filter_parameters,
     row_values,
     store_parameters,
     whole_json,
 )
-from jazzmine.backends.postgres.trace_statements import find_traces, summarize
+from jazzmine.backends.postgres.trace_statements import filter_condition, find_traces, summarize
 from jazzmine.records.base import snapshot
 from jazzmine.records.hook_arguments import Append
 from jazzmine.records.messages import Conversation, Message, MessageRole
@@ -97,8 +96,8 @@ def test_each_method_uses_its_index_when_it_is_planned_once_for_all_values(
 def test_each_filter_of_traces_uses_its_index(
     filled: tuple[psycopg.Connection[Any], str], where: TraceFilter, index: str
 ) -> None:
-    conditions, given = filter_parameters(where)
-    found = indexes(filled, find_traces(conditions, False, 100), **given)
+    condition, given = filter_condition(where)
+    found = indexes(filled, find_traces(condition, False, 100), **given)
     # The newest traces are read before an index of their elements is used.
     assert found - ({"idx_tt_time"} if index.endswith("_gin") else set()) == {index}
 
@@ -115,8 +114,8 @@ SUMMED = {
 def test_sums_use_the_index_that_the_filter_allows(
     filled: tuple[psycopg.Connection[Any], str], where: TraceFilter, index: str, by: Any
 ) -> None:
-    conditions, given = filter_parameters(where)
-    assert indexes(filled, summarize(conditions, by), **given) == {index}
+    condition, given = filter_condition(where)
+    assert indexes(filled, summarize(condition, by), **given) == {index}
 
 
 def test_the_conversations_to_prune_are_found_in_their_order(
@@ -203,16 +202,16 @@ FREQUENT = {
 def test_the_cost_of_a_frequent_element_follows_the_page(
     filled: tuple[psycopg.Connection[Any], str], where: TraceFilter
 ) -> None:
-    conditions, given = filter_parameters(where)
-    read = blocks(filled, find_traces(conditions, False, 20), **given)
+    condition, given = filter_condition(where)
+    read = blocks(filled, find_traces(condition, False, 20), **given)
     assert read < 500
 
 
 def test_a_rare_element_is_found_in_its_index(
     filled: tuple[psycopg.Connection[Any], str],
 ) -> None:
-    conditions, given = filter_parameters(TraceFilter(tool={"final_data": {"n": 7}}))
-    read = blocks(filled, find_traces(conditions, False, 20), **given)
+    condition, given = filter_condition(TraceFilter(tool={"final_data": {"n": 7}}))
+    read = blocks(filled, find_traces(condition, False, 20), **given)
     assert read < 500
 
 

@@ -35,7 +35,7 @@ def check(memory: WorkingMemory | None, tried: Counter[str]) -> None:
 
 
 async def test_after_a_failover_under_load_no_update_is_there_twice(sentinels: Sentinels) -> None:
-    client = sentinel_client(sentinels, asynchronous=True)
+    client = sentinel_client(sentinels)
     tried: Counter[str] = Counter()
     done: list[str] = []
     over = asyncio.Event()

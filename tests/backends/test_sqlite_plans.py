@@ -37,7 +37,7 @@ def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plans]:
         call(store)
         own = [sql for sql in statements if "stored_" in sql and not sql.startswith("--")]
         with closing(connect(path)) as connection:
-            connection.create_function("jazzmine_contains", 2, lambda *_: True)
+            connection.create_function("jazzmine_contains", 3, lambda *_: True)
             connection.create_function("jazzmine_any_contains", 3, lambda *_: True)
             connection.create_function("jazzmine_forked_id", 2, lambda *_: "copy")
             explained = [connection.execute(f"EXPLAIN QUERY PLAN {sql}") for sql in own]

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from jazzmine import Conversation
 from jazzmine.core import message_store as async_messages
 from jazzmine.errors import IntegrityError, LockTimeoutError
+from jazzmine.records.base import Snapshot, snapshot
 from jazzmine.sync.message_store import MessageStore
 from tests.backends.sqlite_stores import opened
 from tests.behaviour.samples import conversation, message
@@ -70,6 +72,27 @@ async def test_a_call_that_is_cancelled_before_it_is_begun_changes_nothing(path:
         await asyncio.gather(calls[0], calls[2])
         stored = await store.get_messages_by_conversation_id("c1")
         assert [one.id for one in stored] == ["m0", "m2"]
+
+
+async def test_a_call_that_is_cancelled_while_its_change_is_made_ends_after_it(path: Path) -> None:
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def change(_: object) -> Snapshot[Conversation]:
+        loop.call_soon_threadsafe(begun.set)
+        time.sleep(0.2)
+        return snapshot(conversation("c1", title="new"), Conversation)
+
+    config = {"storage": "sqlite", "path": str(path)}
+    async with await async_messages.MessageStore.initialize(config) as store:
+        call = asyncio.ensure_future(store.backend.rewrite("conversations", ["c1"], change))
+        await begun.wait()
+        call.cancel()
+        await asyncio.wait([call])
+
+        stored = await store.get_conversation_by_id("c1")
+        assert stored is not None
+        assert (call.cancelled(), stored.title) == (True, "new")
 
 
 def test_a_call_behind_a_long_change_ends_at_its_own_deadline(path: Path) -> None:

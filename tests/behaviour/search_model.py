@@ -99,11 +99,14 @@ class SearchModel:
         """The messages by relevance, with their scores."""
         wanted, seen = parse_query(query, self._analyser), list(self._seen(**scope))
         forms = [self._entry(message).split() for message in seen]
-        counts = len(seen), [sum(map(clause.may_be_in, forms)) for clause in wanted.clauses]
+        counts = (
+            len(seen),
+            [sum(_may_be_in(clause, each) for each in forms) for clause in wanted.clauses],
+        )
         needed = clauses_to_find(wanted.clauses, counts)
 
         def has(clauses: Sequence[Clause], entry: Sequence[str]) -> bool:
-            return any(clause.may_be_in(entry) for clause in clauses)
+            return any(_may_be_in(clause, entry) for clause in clauses)
 
         single = [clause for clause in wanted.excluded if len(clause.terms) == 1]
         read = [
@@ -158,3 +161,8 @@ class SearchModel:
                 and (until is None or one.timestamp < until)
             ):
                 yield one
+
+
+def _may_be_in(clause: Clause, forms: Sequence[str]) -> bool:
+    """Return whether an index has all of the terms of a clause for an entry with these words."""
+    return all(any(map(term.is_in, forms)) for term in clause.terms)

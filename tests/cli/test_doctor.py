@@ -78,12 +78,6 @@ def test_nothing_is_wrong_with_a_file(url: str, path: str, tmp_path: Path) -> No
     assert diagnosed("--store", f"sqlite:{tmp_path / 'messages.db'}") == (0, [])
 
 
-def test_a_check_changes_nothing(new_postgres_url: str, admin: Any) -> None:
-    assert diagnosed("--store", new_postgres_url)[0] == 1
-    named = "SELECT to_regnamespace(%s)"
-    assert admin.execute(named, [f'"{schema_of(new_postgres_url)}"']).fetchone() == (None,)
-
-
 # PostgreSQL
 
 

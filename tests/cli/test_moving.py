@@ -28,16 +28,6 @@ def test_what_was_exported_is_imported_in_the_same_order(url: str, tmp_path: Pat
     assert run("export", "--store", target).output == exported.output
 
 
-@pytest.mark.parametrize("name", ["new_postgres_url", "new_mongodb_url"])
-def test_an_export_may_change_the_back_end(
-    request: pytest.FixtureRequest, name: str, url: str, tmp_path: Path
-) -> None:
-    target, file = request.getfixturevalue(name), str(tmp_path / "all.jsonl")
-    assert run("export", "--store", url, "-o", file).status == 0
-    assert run("import", file, "--store", target).status == 0
-    assert all_records(target) == all_records(url)
-
-
 def test_one_conversation_alone_is_exported(url: str, tmp_path: Path) -> None:
     target = f"json:{tmp_path / 'one.json'}"
     run("import", "--store", target, stdin=run("export", "c2", "--store", url).output)

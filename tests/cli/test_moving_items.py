@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -144,22 +143,20 @@ def test_an_encrypted_store_gets_and_gives_items_in_their_words(
 # Refusals
 
 
-def test_items_without_a_place_are_refused(url: str, filled: str) -> None:
-    lines = run("export", "--items", filled).output
+@pytest.mark.parametrize(
+    ("exported", "target", "kind"),
+    [("--items", "--store", "items"), ("--store", "--items", "conversations")],
+)
+def test_records_without_a_place_are_refused(
+    url: str, filled: str, exported: str, target: str, kind: str
+) -> None:
+    urls = {"--store": url, "--items": filled}
+    lines = run("export", exported, urls[exported]).output
 
-    ran = run("import", "--store", url, stdin=lines)
-
-    assert ran.status == 1
-    assert "it has items: name the store for them in --items" in ran.errors
-
-
-def test_messages_without_a_place_are_refused(url: str, filled: str) -> None:
-    lines = run("export", "--store", url).output
-
-    ran = run("import", "--items", filled, stdin=lines)
+    ran = run("import", target, urls[target], stdin=lines)
 
     assert ran.status == 1
-    assert "it has conversations: name the store for them in --store" in ran.errors
+    assert f"it has {kind}: name the store for them in {exported}" in ran.errors
 
 
 @pytest.mark.parametrize(
@@ -172,24 +169,6 @@ def test_nothing_is_moved_into_a_store_that_ends_with_the_process(
 
     assert ran.status == 1
     assert "lost at its end" in ran.errors
-
-
-def test_missing_items_are_noticed(filled: str, tmp_path: Path) -> None:
-    lines = run("export", "--items", filled).output.splitlines(keepends=True)
-
-    ran = run("import", "--items", f"sqlite:{tmp_path / 'new.db'}", stdin="".join(lines[1:]))
-
-    assert ran.status == 1
-    assert "lines are missing" in ran.errors
-
-
-def test_an_item_without_its_revision_is_refused(tmp_path: Path) -> None:
-    line = json.dumps({"item": {"namespace": ["n"], "key": "k", "value": {}, "created_at": 1}})
-
-    ran = run("import", "--items", f"sqlite:{tmp_path / 'new.db'}", stdin=line)
-
-    assert ran.status == 1
-    assert "line 1: StoredItem: revision: Field required; updated_at: Field required" in ran.errors
 
 
 def test_a_memory_that_holds_another_item_is_refused_or_merged(filled: str, tmp_path: Path) -> None:
@@ -212,18 +191,6 @@ def test_a_memory_that_holds_another_item_is_refused_or_merged(filled: str, tmp_
     assert kept == all_items(filled)
     with LongTermMemoryStore.initialize(target) as store:
         assert store.get(("zzz",), "other") == other
-
-
-def test_a_memory_that_is_not_there_makes_none(tmp_path: Path) -> None:
-    gone, new = tmp_path / "gone.db", tmp_path / "new.db"
-
-    ran = run("copy", "--long-term", f"sqlite:{gone}", f"sqlite:{new}")
-
-    assert ran.status == 1
-    assert f"FROM is not there: no file {gone}" in ran.errors
-    assert list(tmp_path.iterdir()) == []
-    assert run("copy", "--long-term", f"sqlite:{new}", f"sqlite:{new}").status == 2
-    assert run("copy", "--long-term", "json:a.json", f"sqlite:{new}").status == 2
 
 
 def test_items_are_listed_searched_and_erased_where_only_they_are_named(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from jazzmine import Conversation, Message, TurnRecorder, TurnTrace
 from jazzmine.core.message_store import UsageSummary
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 from jazzmine.sync.working_memory import ActiveFlowState, PendingConfirmation, ToolCallRecord
-from tests.behaviour.samples import NOW, conversation, message, tool_trace, trace
+from tests.behaviour.samples import NOW, conversation, full_trace, message, tool_trace, trace
+from tests.cli.conftest import ESCAPES
 from tests.cli.program import objects, run
 from tests.servers import redis_configs
 
@@ -47,15 +48,6 @@ def test_a_listing_may_be_narrowed(url: str, options: list[str], found: list[str
     assert ran.errors == (
         "more than 1: these are the first (--limit)\n" if options[1] == "1" else ""
     )
-
-
-def test_a_listing_as_json_holds_the_records(url: str) -> None:
-    found = [
-        Conversation.model_validate(one)
-        for one in objects(run("ls", "--store", url, "--json").output)
-    ]
-    assert [one.id for one in found] == ["c3", "c2", "c1"]
-    assert found[2].metadata == {"b": 1, "a": [1.5, None]}
 
 
 def test_both_owners_at_once_are_a_wrong_usage(url: str) -> None:
@@ -183,6 +175,13 @@ def test_escapes_in_stored_text_are_shown_and_not_obeyed(url: str, arguments: li
     ran = run(*arguments, "--store", url)
     assert not set(ran.output) & set("\x1b\x07\x9b\u202e")
     assert "\\x1b[31malert" in ran.output or "\\u001b[31malert" in ran.output
+
+
+def test_escapes_in_a_trace_are_shown_and_not_obeyed(url: str) -> None:
+    with MessageStore.initialize(url) as store:
+        store.store_turn_trace(full_trace("x", ESCAPES))
+    for command in (["traces"], ["traces", "x", "--full"], ["show", "c1", "--traces", "--full"]):
+        assert not set(run(*command, "--store", url).output) & set("\x1b\x07\x9b\u202e")
 
 
 def test_escapes_in_an_argument_are_not_obeyed(url: str) -> None:

@@ -20,7 +20,6 @@ from jazzmine.records.encrypted import ENCRYPTED_KEY
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange
 from jazzmine.records.rows import RowDecoder
-from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.working_memory import WorkingMemory
 from tests.behaviour.memory_samples import busy
 from tests.encryption.keys import (
@@ -51,7 +50,7 @@ def stored(name: str) -> dict[str, Any]:
 
 
 def does_not_open(name: str, fields: dict[str, Any], codec: RecordCodec = RECORDS) -> None:
-    decoder = RowDecoder(type(KINDS[name]), Unreadable(), codec)
+    decoder = RowDecoder(type(KINDS[name]), codec)
     # A back end returns documents, or JSON.
     for body in (json.dumps(fields), fields):
         with pytest.raises(DecryptionError, match=f"^{name} ") as raised:
@@ -62,7 +61,7 @@ def does_not_open(name: str, fields: dict[str, Any], codec: RecordCodec = RECORD
 @each_kind
 def test_a_record_opens_where_it_was_sealed(name: str) -> None:
     record, fields = KINDS[name], stored(name)
-    decoder = RowDecoder(type(record), Unreadable(), RECORDS)
+    decoder = RowDecoder(type(record), RECORDS)
 
     for body in (json.dumps(fields), fields):
         assert decoder.records([(fields["id"], body)]) == [record]
@@ -86,7 +85,7 @@ def test_what_an_earlier_version_has_encrypted_opens() -> None:
         "timestamp": 1700000000000,
     }
     stored = json.dumps({**fields, "metadata": {ENCRYPTED_KEY: EARLIER}})
-    [message] = RowDecoder(Message, Unreadable(), RECORDS).records([("m1", stored)], "c1")
+    [message] = RowDecoder(Message, RECORDS).records([("m1", stored)], "c1")
 
     assert message.original_content == WORD
     assert message.entities == [Entity(name="knee", attributes=["left"])]
@@ -96,7 +95,7 @@ def test_what_an_earlier_version_has_encrypted_opens() -> None:
 def test_a_record_with_an_encrypted_value_of_another_type_is_left_out_of_lists(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    ring, decoder = keyring(FIRST), RowDecoder(Message, Unreadable(), RECORDS)
+    ring, decoder = keyring(FIRST), RowDecoder(Message, RECORDS)
     bound_to = context("message", "fields", "c1", "m2")
     text = ring.encrypt_text(json.dumps({"sentiment_score": WORD}).encode(), bound_to)
     wrong = {**stored("message"), "id": "m2", "metadata": {ENCRYPTED_KEY: text}}

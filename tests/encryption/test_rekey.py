@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine.sync import (
-    MessageStore,
-)
+from jazzmine.sync import MessageStore
 from jazzmine.sync.maintenance import iter_keys, purge
 from tests.behaviour.backends import Config
 from tests.behaviour.stored import everything

@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row, RowDecoder
-from jazzmine.records.unreadable import Unreadable
 from tests.behaviour.samples import full_message, ids, message
 
 BODIES = {
@@ -22,7 +21,7 @@ BODIES = {
 
 @pytest.fixture
 def decoder() -> RowDecoder[Message]:
-    return RowDecoder(Message, Unreadable())
+    return RowDecoder(Message)
 
 
 @pytest.mark.parametrize("kind", BODIES)

@@ -9,10 +9,10 @@ from typing import Any, Generic, TypeVar, cast
 
 from jazzmine._async.operation import composed, operation
 from jazzmine._async.store import Store
+from jazzmine.errors import IntegrityError, ScopeError
 from jazzmine.records.arguments import require_id
-from jazzmine.records.owners import require_own
 
-__all__ = ["ConversationView", "View", "for_user"]
+__all__ = ["ConversationView", "View", "for_user", "id_taken"]
 
 # How many of the user's conversations a view remembers.
 _MOST_REMEMBERED = 10_000
@@ -62,9 +62,14 @@ class View(Store[Any], Generic[AnyStore]):
 
     def _own(self, user_id: str | None) -> str:
         """Return the id of the user; raise `ScopeError` if another user's is given."""
-        if user_id is not None:
-            require_own(self._user_id, require_id("user_id", user_id))
+        if user_id is not None and require_id("user_id", user_id) != self._user_id:
+            raise ScopeError("this store is scoped to another user than the one that was given")
         return self._user_id
+
+
+def id_taken(kind: str, record_id: str) -> IntegrityError:
+    """Return the error for a new record with the id of another user's record."""
+    return IntegrityError(f"the {kind} {record_id!r} cannot be stored: its id is taken")
 
 
 class ConversationView(View[AnyStore]):

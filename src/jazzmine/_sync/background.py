@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from jazzmine._compat.concurrency import (
-    SyncEvent as Event,
-)
-from jazzmine._compat.concurrency import (
-    SyncTask as Task,
-)
-from jazzmine._compat.concurrency import (
-    SyncWork as Work,
-)
+from jazzmine._compat.concurrency import SyncTask as Task
+from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine.deadline import Deadline
 
-__all__ = ["BackgroundTasks", "Periodic"]
+__all__ = ["BackgroundTasks"]
 
 
 class BackgroundTasks:
@@ -41,28 +34,3 @@ class BackgroundTasks:
             task.wait(deadline.remaining())
         for task in self._tasks.copy():
             task.cancel()
-
-
-class Periodic:
-    """A context manager that repeats work every so many seconds while its block runs.
-
-    The work returns whether to go on, and raises nothing. A long run that cannot be cancelled does
-    not delay the end of the block: it must do no harm after it.
-    """
-
-    def __init__(self, every: float, work: Work[bool]) -> None:
-        self._every = every
-        self._work = work
-        self._over = Event()
-
-    def __enter__(self) -> None:
-        self._task = Task(self._repeat)
-
-    def __exit__(self, *error: object) -> None:
-        self._over.set()
-        self._task.cancel()
-        self._task.wait(0.1)
-
-    def _repeat(self) -> None:
-        while not self._over.wait(self._every) and self._work():
-            pass

@@ -11,7 +11,6 @@ from jazzmine._sync.message_store.rekeying import iter_record_keys
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine._sync.working_memory.rekeying import iter_state_keys
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
-from jazzmine.encryption.keyring import Keyring
 from jazzmine.encryption.records import NO_SEARCH
 from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import ConfigurationError
@@ -29,7 +28,6 @@ __all__ = [
     "iter_items",
     "iter_keys",
     "iter_records",
-    "keyring_of_store",
     "make_search",
     "pending_changes",
     "purge",
@@ -109,13 +107,6 @@ def restore_items(store: LongTermMemoryStore, items: Sequence[StoredItem]) -> No
 
 
 # Keys
-
-
-def keyring_of_store(store: AnyStore) -> Keyring | None:
-    """Return the keys that a store was opened with; None without keys."""
-    if isinstance(store, WorkingMemoryStore):
-        return store.form.keyring
-    return None if store.codec is None else store.codec.keyring
 
 
 def iter_keys(store: AnyStore, *, rekeys: bool) -> Iterator[KeysFound]:

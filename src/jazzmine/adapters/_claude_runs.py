@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from datetime import datetime
 from typing import Any
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import text_of
-from jazzmine.adapters._recorder import RunRecorder, remember
+from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.records.messages import Message
 from jazzmine.records.storable import storable_json
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 
-__all__ = ["Run", "Transcripts", "blocks_of"]
-
-
-class Transcripts:
-    """The newest run of each transcript."""
-
-    def __init__(self, store: AsyncMessageStore, user_id: str, agent_id: str) -> None:
-        self._store, self._user_id, self._agent_id = store, user_id, agent_id
-        self._runs: dict[str, Run] = {}
-
-    def runs_of(
-        self, conversation_id: str, unsaved: Sequence[tuple[Message, Any]]
-    ) -> list[tuple[Run, list[Message]]]:
-        """Return the runs that entries are of, with the messages of each, in their order.
-
-        A run begins with what the user says.
-        """
-        run = self._runs.pop(conversation_id, None)
-        found: list[tuple[Run, list[Message]]] = []
-        for message, entry in unsaved:
-            if run is None or (_is_prompt(entry) and not run.has(message)):
-                run = Run(self._store, conversation_id, self._user_id, self._agent_id)
-            if not found or found[-1][0] is not run:
-                found.append((run, []))
-            run.add(message, entry)
-            found[-1][1].append(message)
-        if run is not None:
-            remember(self._runs, conversation_id, run)
-        return found
+__all__ = ["Run", "blocks_of", "is_prompt"]
 
 
 class Run(RunRecorder):
@@ -177,7 +149,7 @@ def blocks_of(message: Mapping[str, Any]) -> list[Any]:
     )
 
 
-def _is_prompt(entry: Mapping[str, Any]) -> bool:
+def is_prompt(entry: Mapping[str, Any]) -> bool:
     """Return whether an entry is what the user says, not a tool's result or a program's note."""
     message = entry.get("message")
     if entry.get("type") != "user" or not isinstance(message, dict) or entry.get("isMeta"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from concurrent.futures import wait
 from typing import Any, TypeVar
 
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
@@ -12,6 +13,9 @@ from jazzmine.adapters._calls import Direct, completed, finished
 __all__ = ["Steps"]
 
 T = TypeVar("T")
+
+# How long a plain call waits before it looks whether the event loop still runs, in s.
+_LOOP_SECONDS = 1.0
 
 
 class Steps:
@@ -54,14 +58,18 @@ class Steps:
             own = asyncio.get_running_loop() is self._loop
         except RuntimeError:
             own = False
-        if own or not self._loop.is_running():
-            step.close()
-            raise RuntimeError(
-                f"the event loop of the async store {'would be blocked' if own else 'does not run'}"
-                ": await the coroutine of the same name with an a in front, or use a store of"
-                " jazzmine.sync"
-            )
-        return asyncio.run_coroutine_threadsafe(step, self._loop).result()
+        if not own:
+            future = asyncio.run_coroutine_threadsafe(step, self._loop)
+            while self._loop.is_running():  # it may stop meanwhile
+                if wait([future], _LOOP_SECONDS).done:
+                    return future.result()
+            future.cancel()
+        step.close()
+        raise RuntimeError(
+            f"the event loop of the async store {'would be blocked' if own else 'does not run'}"
+            ": await the coroutine of the same name with an a in front, or use a store of"
+            " jazzmine.sync"
+        )
 
     async def awaited(self, step: Coroutine[Any, Any, T]) -> T:
         """Run a step for a coroutine; once begun in a thread, it ends before a cancellation."""

@@ -53,12 +53,9 @@ class JazzmineHistoryProvider(HistoryProvider):
         agent_id: the agent of new conversations.
         source_id: the name of this provider; providers of different names have histories of
             their own.
-        load_messages: whether an agent is given the history before a run.
-        store_inputs: whether what the agent is asked is stored.
-        store_context_messages: whether what other providers add is stored.
-        store_context_from: of which providers, by their `source_id`; by default of all.
-        store_outputs: whether what the agent answers is stored.
         skip_excluded: whether messages that a compaction has excluded are left out.
+        options: the other arguments of the framework's `HistoryProvider`, such as `load_messages`
+            and `store_inputs`.
 
     Raises:
         ValueError: an id is missing.
@@ -74,21 +71,10 @@ class JazzmineHistoryProvider(HistoryProvider):
         user_id: str,
         agent_id: str,
         source_id: str = DEFAULT_SOURCE_ID,
-        load_messages: bool = True,
-        store_inputs: bool = True,
-        store_context_messages: bool = False,
-        store_context_from: set[str] | None = None,
-        store_outputs: bool = True,
         skip_excluded: bool = False,
+        **options: Any,
     ) -> None:
-        super().__init__(
-            require_session_id(source_id, "source_id"),
-            load_messages=load_messages,
-            store_inputs=store_inputs,
-            store_context_messages=store_context_messages,
-            store_context_from=store_context_from,
-            store_outputs=store_outputs,
-        )
+        super().__init__(require_session_id(source_id, "source_id"), **options)
         self.skip_excluded = skip_excluded
         self._conversations = Conversations(store, user_id, agent_id)
         self._store = self._conversations.store

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4, uuid5
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import finished, require_session_id, require_several, retry_conflicts
-from jazzmine.adapters._claude_runs import Transcripts, blocks_of
+from jazzmine.adapters._claude_runs import Run, blocks_of, is_prompt
 from jazzmine.adapters._conversations import Conversations
 from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import (
@@ -21,6 +21,7 @@ from jazzmine.adapters._items import (
     role_of,
     text_of,
 )
+from jazzmine.adapters._recorder import remember
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError
 from jazzmine.records.log import ANY
@@ -79,7 +80,9 @@ class JazzmineSessionStore:
     ) -> None:
         self._conversations = Conversations(store, user_id, agent_id)
         self._store, self._user_id = self._conversations.store, user_id
-        self._transcripts = Transcripts(self._store, user_id, agent_id) if record_runs else None
+        self._record_runs = record_runs
+        # The newest run of each transcript.
+        self._runs: dict[str, Run] = {}
 
     async def append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         """Append entries to a transcript, all of them or none.
@@ -129,7 +132,7 @@ class JazzmineSessionStore:
 
     async def _append(self, key: SessionKey, conversation_id: str, unsaved: list[_Unsaved]) -> None:
         has_summary = key.get("subpath") is None
-        recorded = self._transcripts.runs_of(conversation_id, unsaved) if self._transcripts else []
+        recorded = self._runs_of(conversation_id, unsaved) if self._record_runs else []
 
         async def attempt() -> None:
             nonlocal unsaved
@@ -162,6 +165,26 @@ class JazzmineSessionStore:
         await retry_conflicts(attempt)
         for run, _ in recorded:
             run.leave_out()
+
+    def _runs_of(
+        self, conversation_id: str, unsaved: Sequence[_Unsaved]
+    ) -> list[tuple[Run, list[Message]]]:
+        """Return the runs that entries are of, with the messages of each, in their order.
+
+        A run begins with what the user says.
+        """
+        run = self._runs.pop(conversation_id, None)
+        found: list[tuple[Run, list[Message]]] = []
+        for message, entry in unsaved:
+            if run is None or (is_prompt(entry) and not run.has(message)):
+                run = Run(self._store, conversation_id, self._user_id, self._conversations.agent_id)
+            if not found or found[-1][0] is not run:
+                found.append((run, []))
+            run.add(message, entry)
+            found[-1][1].append(message)
+        if run is not None:
+            remember(self._runs, conversation_id, run)
+        return found
 
     async def _summary_after(
         self,

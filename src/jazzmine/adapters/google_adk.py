@@ -114,7 +114,8 @@ class JazzmineSessionService(BaseSessionService):
         """
         session_id = (session_id or "").strip() or str(uuid4())
         conversation_id = conversation_id_of(app_name, user_id, session_id)
-        own, changes = split_state(decoded(encoded(state or {}, other=_json_safe)))
+        # What JSON has no form for becomes text, as ADK does it.
+        own, changes = split_state(decoded(encoded(state or {}, other=text_of)))
         # The token tells a repeated call of the store from another caller's session.
         begun = {"token": str(uuid4()), "state": own}
         conversation = Conversation(
@@ -348,11 +349,6 @@ def _marker_of(session: Session) -> tuple[str | None, str | None]:
     marker = session._storage_update_marker
     token, last = (None, None) if marker is None else decoded(marker)
     return token, last
-
-
-def _json_safe(value: object) -> object:
-    """Return what is stored in place of a value that JSON has no form for, as ADK does it."""
-    return text_of(value)
 
 
 def _chosen(messages: Sequence[Message], config: GetSessionConfig | None) -> list[Event]:

@@ -16,7 +16,7 @@ from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, finished, require_session_id, retry_conflicts
 from jazzmine.adapters._conversations import append_with_traces
 from jazzmine.adapters._versions import supported
-from jazzmine.errors import ConflictError, IntegrityError
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message
 
 with supported("pydantic-ai-slim", "2.66.0", "3.0"):
@@ -103,25 +103,37 @@ class JazzmineConversationStore(ConversationStore):
             scope: only those with this scope; "" is a scope, and None is all.
             limit: how many at most.
         """
-        conversations = [
-            conversation
-            for conversation in await self._conversations(scope)
-            if conversation.agent_id == self._agent_id
-        ]
-        found: list[ConversationRecord] = []
-        for first in range(0, len(conversations), _PAGE):
-            page = conversations[first : first + _PAGE]
-            records = await asyncio.gather(*(self._readable_record(one.id) for one in page))
-            found += [
+        while True:
+            try:
+                found = await self._newest(scope, limit)
+            except NotFoundError:
+                continue  # A conversation was deleted between two pages.
+            return found
+
+    async def _newest(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
+        by_id: dict[str, ConversationRecord] = {}
+        after: str | None = None
+        while True:
+            conversations = await self._page(scope, after)
+            mine = [
+                conversation.id
+                for conversation in conversations
+                if conversation.agent_id == self._agent_id
+            ]
+            records = await asyncio.gather(*map(self._readable_record, mine))
+            in_scope = [
                 record for record in records if record and (scope is None or record.scope == scope)
             ]
-            found.sort(key=lambda record: record.updated_at, reverse=True)
-            del found[len(found) if limit is None else limit :]
+            by_id |= {record.conversation_id: record for record in in_scope}
+            found = sorted(by_id.values(), key=lambda record: record.updated_at, reverse=True)[
+                :limit
+            ]
+            if len(conversations) < _PAGE:
+                return found
             # A conversation is updated in the millisecond of its record, or later.
-            is_full = len(found) == limit
-            if is_full and (not found or _ms(found[-1]) > page[-1].last_updated_at):
-                break
-        return found
+            after, oldest = conversations[-1].id, conversations[-1].last_updated_at
+            if len(found) == limit and (not found or _ms(found[-1]) > oldest):
+                return found
 
     async def write_record(
         self,
@@ -194,10 +206,12 @@ class JazzmineConversationStore(ConversationStore):
             _LOG.exception("the record of the conversation %r cannot be read", conversation_id)
             return None
 
-    async def _conversations(self, scope: str | None) -> list[Conversation]:
+    async def _page(self, scope: str | None, after: str | None) -> list[Conversation]:
         if scope:
-            return await self._store.get_conversations_by_user_id(scope)
-        return await self._store.get_conversations_by_agent_id(self._agent_id)
+            return await self._store.get_conversations_by_user_id(scope, limit=_PAGE, after=after)
+        return await self._store.get_conversations_by_agent_id(
+            self._agent_id, limit=_PAGE, after=after
+        )
 
     async def _state(
         self, conversation_id: str

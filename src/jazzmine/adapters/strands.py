@@ -41,9 +41,6 @@ T = TypeVar("T", Session, SessionAgent, SessionMessage)
 
 _KEY = "strands"
 
-# How many of the newest messages are looked at for the highest number.
-_NEWEST = 20
-
 # The key in the metadata of the conversations of a session's agents and multi-agents.
 _SESSION = "strands_session"
 
@@ -151,10 +148,7 @@ class JazzmineSessionRepository(SessionRepository):
         payload = self._state(key)
         if payload is not None:
             session_agent.created_at = payload["agent"]["created_at"]
-        if payload is None or not self._put_state(key, {"agent": asdict(session_agent)}):
-            raise SessionException(
-                f"Agent {session_agent.agent_id} in session {session_id} does not exist"
-            )
+        self._put_state(key, {"agent": asdict(session_agent)})
 
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
@@ -252,10 +246,7 @@ class JazzmineSessionRepository(SessionRepository):
             SessionException: it does not exist.
         """
         key, state = _multi_agent_key(session_id, multi_agent.id), multi_agent.serialize_state()
-        if not self._put_state(key, {"multi_agent": state}):
-            raise SessionException(
-                f"MultiAgent state {multi_agent.id} in session {session_id} does not exist"
-            )
+        self._put_state(key, {"multi_agent": state})
 
     def _begin_run(self, session_id: str, agent_id: str) -> RunRecorder:
         key = _joined(session_id, agent_id)
@@ -287,13 +278,15 @@ class JazzmineSessionRepository(SessionRepository):
         if self._conversation(key, metadata).metadata.get(_KEY) != metadata[_KEY]:
             self._store.edit_conversation(key, metadata=metadata)
 
-    def _put_state(self, key: str, state: dict[str, Any]) -> bool:
+    def _put_state(self, key: str, state: dict[str, Any]) -> None:
+        session_id, _, name = key.partition("/")
+        metadata = {_SESSION: session_id, _KEY: encoded(state)}
         try:
-            session = {_SESSION: key.partition("/")[0]}
-            self._store.edit_conversation(key, metadata={**session, _KEY: encoded(state)})
-        except NotFoundError:
-            return False
-        return True
+            self._store.edit_conversation(key, metadata=metadata)
+        except NotFoundError as error:
+            raise SessionException(
+                f"{name.strip('/')} in session {session_id} does not exist"
+            ) from error
 
     async def _append(
         self, session_id: str, agent_id: str, new: SessionMessage, expected: list[str | None]
@@ -318,12 +311,9 @@ class JazzmineSessionRepository(SessionRepository):
 
     def _newest(self, conversation_id: str) -> tuple[str | None, int]:
         """Return the id of the newest message, and the highest number; -1 if there is none."""
-        read = partial(self._store.get_messages_by_conversation_id, conversation_id)
-        found = read(order="newest", limit=_NEWEST)
-        if found and not any(map(_session_message, found)):
-            found = read(order="newest")
+        found = self._store.get_messages_by_conversation_id(conversation_id)
         numbers = [entry.message_id for entry in map(_session_message, found) if entry is not None]
-        return found[0].id if found else None, max(numbers, default=-1)
+        return found[-1].id if found else None, max(numbers, default=-1)
 
     def _message(self, session_id: str, agent_id: str, message: SessionMessage) -> Message:
         return item_message(

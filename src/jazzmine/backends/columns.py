@@ -74,15 +74,6 @@ class Table:
         return ", ".join(f"{name} = excluded.{name}" for name in names)
 
     @property
-    def is_changed(self) -> str:
-        """The condition that an upsert changes the row with the same key, if only 0.0 to -0.0."""
-        stored, given = (
-            ", ".join(f"{row}.{name}" for name in self.kind.model_fields)
-            for row in ("stored", "excluded")
-        )
-        return f"record_image_ne(ROW({stored}), ROW({given}))"
-
-    @property
     def qualified(self) -> str:
         """The name of the table with its schema."""
         return f"$schema.{self.name}"

@@ -136,7 +136,7 @@ def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
                 yield fine("the items can be read")
         if named.kind is MESSAGES:
             yield from check_search(store)
-        yield from check_keys(store)
+        yield from check_keys(store, named.config.keyring)
 
 
 def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:

@@ -125,11 +125,8 @@ app: typer.Typer = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# Parameters of commands that are several options: by their type, these and what is made of them.
-_COMPOSED: dict[Any, tuple[dict[str, Any], Callable[..., Any]]] = {
-    Stores: (STORE_OPTIONS, Stores),
-    TraceFilter: (FILTER_OPTIONS, trace_filter),
-}
+# Parameters of commands that are several options: these, by their type.
+_COMPOSED: dict[Any, dict[str, Any]] = {Stores: STORE_OPTIONS, TraceFilter: FILTER_OPTIONS}
 
 
 def command(name: str) -> Callable[[Function], Function]:
@@ -138,19 +135,22 @@ def command(name: str) -> Callable[[Function], Function]:
     def add(function: Function) -> Function:
         signature = inspect.signature(function, eval_str=True)
         declared = signature.parameters.values()
-        made_of = {each.name: _COMPOSED[each.annotation] for each in declared if _is_composed(each)}
+        composed = {each.name: each.annotation for each in declared if each.annotation in _COMPOSED}
 
         @functools.wraps(function)
         def run(context: typer.Context, **values: Any) -> None:
-            for parameter, (options, make) in made_of.items():
-                made = make(**{option: values.pop(option) for option in options})
-                values[parameter] = made.or_else(context.obj) if isinstance(made, Stores) else made
+            for parameter, kind in composed.items():
+                given = {option: values.pop(option) for option in _COMPOSED[kind]}
+                if kind is Stores:
+                    values[parameter] = Stores(**given).or_else(context.obj)
+                else:
+                    values[parameter] = trace_filter(**given)
             function(**values)
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters = [inspect.Parameter("context", kind, annotation=typer.Context)]
-        parameters += [each for each in declared if not _is_composed(each)]
-        for options, _ in made_of.values():
+        parameters += [each for each in declared if each.name not in composed]
+        for options in (_COMPOSED[each] for each in composed.values()):
             for option, annotation in options.items():
                 parameters.append(
                     inspect.Parameter(option, kind, default=None, annotation=annotation)
@@ -160,10 +160,6 @@ def command(name: str) -> Callable[[Function], Function]:
         return function
 
     return add
-
-
-def _is_composed(parameter: inspect.Parameter) -> bool:
-    return parameter.annotation in (Stores, TraceFilter)
 
 
 def _print_version(wanted: bool) -> None:

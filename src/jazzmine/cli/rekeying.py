@@ -12,9 +12,10 @@ from jazzmine.cli.program import command
 from jazzmine.cli.progress import Counter as Progress
 from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import Stores
+from jazzmine.encryption import Keyring
 from jazzmine.findings import Finding, failed, fine, warning
 from jazzmine.sync import LongTermMemoryStore, WorkingMemoryStore
-from jazzmine.sync.maintenance import AnyStore, iter_keys, keyring_of_store, purge
+from jazzmine.sync.maintenance import AnyStore, iter_keys, purge
 
 _LOOKED_AT = 100  # so many working memories of a store without keys
 _NAMES = {"states": "working memories", "vectors": "vectors of items"}
@@ -36,14 +37,13 @@ def rekey(stores: Stores, as_json: JSONOption = False) -> None:
             with named.open() as store:
                 while isinstance(store, LongTermMemoryStore) and store.prune_expired():
                     pass  # what has expired cannot be read, but its text is there
-                refused += _rekey(store, as_json, counter)
+                refused += _rekey(store, named.config.keyring, as_json, counter)
     if refused:
         raise Refused(f"not encrypted, for the reasons above: {counted(refused, 'values')}")
 
 
-def _rekey(store: AnyStore, as_json: bool, counter: Progress) -> int:
+def _rekey(store: AnyStore, keyring: Keyring | None, as_json: bool, counter: Progress) -> int:
     """Encrypt what a store has with its first key; return how much was refused."""
-    keyring = keyring_of_store(store)
     if keyring is None:
         raise Refused("there are no keys: set JAZZMINE_ENCRYPTION, the new key first")
     counts: dict[str, Counter[str]] = {}
@@ -69,9 +69,8 @@ def _rekey(store: AnyStore, as_json: bool, counter: Progress) -> int:
     return sum(sums["refused"] for sums in counts.values())
 
 
-def check_keys(store: AnyStore) -> Iterator[Finding]:
+def check_keys(store: AnyStore, keyring: Keyring | None) -> Iterator[Finding]:
     """Yield by which keys the values of an encrypted store are encrypted."""
-    keyring = keyring_of_store(store)
     if keyring is None:
         if isinstance(store, WorkingMemoryStore):  # the other kinds were read before
             yield from _check_states(store)

@@ -78,7 +78,7 @@ def _show_turn(trace: TurnTrace, full: bool, as_json: bool) -> None:
         return
     with paged():
         write(line(f"{when(trace.started_at_ms)}  {trace.id}  {trace.conversation_id}"))
-        write(trace_line(trace, full))
+        write(line(trace_line(trace, full)))
         show_calls(trace, full)
 
 

@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 from urllib.parse import unquote
 
-from jazzmine.config.base import (
-    BackendConfig,
-    path_of,
-    require_text,
-)
+from jazzmine.config.base import BackendConfig, path_of, require_text
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
 __all__ = [

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from jazzmine.records.base import warn_of_seconds
-from jazzmine.records.item_rows import Order
 from jazzmine.records.log import ANY, AnyMessage
-from jazzmine.records.messages import MessageOrder, MessageRole, SearchOrder
-from jazzmine.records.types import MAX_PARTS, plain_json
+from jazzmine.records.messages import MessageRole
+from jazzmine.records.types import MAX_INT, MAX_PARTS, MIN_INT, plain_json
 
 __all__ = [
-    "ITEM_ORDERS",
-    "MESSAGE_ORDERS",
-    "SEARCH_ORDERS",
+    "optional_id",
     "require_choice",
     "require_count",
     "require_id",
@@ -31,21 +28,18 @@ __all__ = [
     "require_time",
 ]
 
-Choice = TypeVar("Choice", bound=str)
-
-ITEM_ORDERS: tuple[Order, ...] = get_args(Order)
-MESSAGE_ORDERS: tuple[MessageOrder, ...] = get_args(MessageOrder)
-SEARCH_ORDERS: tuple[SearchOrder, ...] = get_args(SearchOrder)
-
-_MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
-
 
 def require_id(name: str, value: object) -> str:
     """Check an id, and return it as a plain `str`."""
     text = require_text(name, value)
     if not text:
-        raise _refused(name, text, "string_too_short", {"min_length": 1})
+        raise _refused(name, text, "string_too_short", min_length=1)
     return text
+
+
+def optional_id(name: str, value: object) -> str | None:
+    """Check an id, and return it; None stays None."""
+    return None if value is None else require_id(name, value)
 
 
 def require_ids(name: str, values: Iterable[object]) -> list[str]:
@@ -63,7 +57,7 @@ def require_text(name: str, value: object) -> str:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise _refused(name, value, "string_unicode", {}) from None
+            raise _refused(name, value, "string_unicode") from None
     return value if type(value) is str else str.__str__(value)
 
 
@@ -74,7 +68,9 @@ def require_texts(name: str, value: object) -> list[str]:
     return [require_text(name, text) for text in value]
 
 
-def _refused(name: str, value: str, kind: str, context: dict[str, int]) -> ValidationError:
+def _refused(
+    name: str, value: object, kind: str | PydanticCustomError, **context: int
+) -> ValidationError:
     detail = InitErrorDetails(type=kind, loc=(name,), input=value, ctx=context)
     return ValidationError.from_exception_data("arguments", [detail])
 
@@ -88,8 +84,7 @@ def require_metadata(name: str, value: object) -> dict[str, Any]:
     try:
         copied: dict[str, Any] = plain_json(dict(value))
     except PydanticCustomError as error:
-        detail = InitErrorDetails(type=error, loc=(name,), input=value)
-        raise ValidationError.from_exception_data("arguments", [detail]) from None
+        raise _refused(name, value, error) from None
     return copied
 
 
@@ -104,17 +99,16 @@ def require_namespace(name: str, value: object, least: int = 1) -> tuple[str, ..
             "a namespace has {least} to {most} parts",
             {"least": least, "most": MAX_PARTS},
         )
-        detail = InitErrorDetails(type=error, loc=(name,), input=value)
-        raise ValidationError.from_exception_data("arguments", [detail])
+        raise _refused(name, value, error)
     return parts
 
 
-def require_choice(name: str, value: object, choices: tuple[Choice, ...]) -> Choice:
-    """Check a value that is one of a few texts, and return it."""
-    for choice in choices:
-        if value == choice:
-            return choice
-    raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+def require_choice(name: str, value: object, kind: Any) -> Any:
+    """Check a value that is one of the texts of a `Literal`, and return it."""
+    choices = get_args(kind)
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+    return value
 
 
 def require_revision(value: object) -> int | AnyMessage | None:
@@ -123,7 +117,7 @@ def require_revision(value: object) -> int | AnyMessage | None:
         return value
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"expected_revision must be an int, None or ANY, not {value!r}")
-    return max(_MIN_INT, min(value, _MAX_INT))
+    return max(MIN_INT, min(value, MAX_INT))
 
 
 def require_count(name: str, value: object, least: int = 0) -> int:
@@ -132,7 +126,7 @@ def require_count(name: str, value: object, least: int = 0) -> int:
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if value < least:
         raise ValueError(f"{name} must be {least} or more, not {value}")
-    return min(value, _MAX_INT)
+    return min(value, MAX_INT)
 
 
 def require_time(name: str, value: object) -> int:
@@ -143,7 +137,7 @@ def require_time(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int (ms since 1970, UTC), not {type(value).__name__}")
     warn_of_seconds(f"the argument {name}", value)
-    return max(_MIN_INT, min(value, _MAX_INT))
+    return max(MIN_INT, min(value, MAX_INT))
 
 
 def require_roles(value: Iterable[MessageRole | str] | None) -> tuple[str, ...]:

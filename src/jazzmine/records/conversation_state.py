@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import field
 from typing import ClassVar
 
@@ -130,17 +129,14 @@ class ConversationState(MemoryRecord):
 def _made_before(
     history: list[ToolCallRecord], current: list[ToolCallRecord]
 ) -> list[ToolCallRecord]:
-    # The caller may set the turn number, so it does not identify the calls of this turn alone:
-    # other fields are compared too. Of two equal calls, the latest belongs to this turn.
-    unmatched = Counter(map(_mark, current))
-    before = []
-    for call in reversed(history):
-        if unmatched[_mark(call)] > 0:
-            unmatched[_mark(call)] -= 1
-        else:
-            before.append(call)
-    return before[::-1]
+    """Return a flow's calls without those of this turn, which are the last ones."""
+    before = [*history]
+    for call in reversed(current):
+        if before and _mark(before[-1]) == _mark(call):
+            before.pop()
+    return before
 
 
 def _mark(call: ToolCallRecord) -> tuple[object, ...]:
+    # The caller may set the turn number, so it does not identify the calls of this turn alone.
     return call.tool_name, call.turn_number, call.call_index, call.called_at

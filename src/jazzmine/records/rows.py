@@ -43,12 +43,10 @@ class Decryption(Protocol):
 class RowDecoder(Generic[AnyRecord]):
     """Converts rows to records of one class; decrypts them in a store with keys."""
 
-    def __init__(
-        self, kind: type[AnyRecord], unreadable_rows: Unreadable, codec: Decryption | None = None
-    ) -> None:
+    def __init__(self, kind: type[AnyRecord], codec: Decryption | None = None) -> None:
         self._codec = codec
         self.kind: type[AnyRecord] = kind
-        self._unreadable = unreadable_rows
+        self._unreadable = Unreadable()
         self._always_stored = kind.always_stored
         self._validator = kind.__pydantic_validator__
         self._list_validator = _list_adapter(kind).validator
@@ -128,15 +126,14 @@ class RowDecoder(Generic[AnyRecord]):
     def _parsed(self, bodies: list[Any]) -> list[AnyRecord]:
         """Return the records of bodies; parsing them together takes half the time."""
         first = bodies[0]
+        records: list[AnyRecord]
         if first is None or isinstance(first, dict):
-            return self._list_validator.validate_python(bodies)  # type: ignore[no-any-return]
-        if isinstance(first, str):
-            return self._list_validator.validate_json(  # type: ignore[no-any-return]
-                f"[{','.join(bodies)}]"
-            )
-        return self._list_validator.validate_json(  # type: ignore[no-any-return]
-            b"[%b]" % b",".join(bodies)
-        )
+            records = self._list_validator.validate_python(bodies)
+        elif isinstance(first, str):
+            records = self._list_validator.validate_json(f"[{','.join(bodies)}]")
+        else:
+            records = self._list_validator.validate_json(b"[%b]" % b",".join(bodies))
+        return records
 
 
 @cache

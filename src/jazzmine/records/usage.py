@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -13,7 +13,6 @@ from jazzmine.records.types import Id, Int64, JsonObject, Text
 __all__ = ["TraceFilter", "UsageSummary"]
 
 UsageKey = Literal["agent", "user", "conversation", "intent", "model", "day"]
-USAGE_KEYS: tuple[UsageKey, ...] = get_args(UsageKey)
 
 
 class TraceFilter(Record):

@@ -64,10 +64,6 @@ class Clause(NamedTuple):
             if all(term.is_in(forms[place + n]) for n, term in enumerate(self.terms))
         ]
 
-    def may_be_in(self, forms: Sequence[str]) -> bool:
-        """Return whether an index has all of the terms for an entry with these words."""
-        return all(any(map(term.is_in, forms)) for term in self.terms)
-
 
 class SearchState(NamedTuple):
     """The state of a search index: the language of the stems, "" without, and its completeness."""

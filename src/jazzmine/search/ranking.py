@@ -137,8 +137,8 @@ def ranked_by_words(query: str, texts: Mapping[str, str]) -> list[tuple[str, flo
     analyser = Analyser()
     wanted = parse_query(query, analyser)
     names, entries = list(texts), [analyser.entry(text) for text in texts.values()]
-    texts_as_forms = [entry.split() for entry in entries]
-    found = [sum(map(clause.may_be_in, texts_as_forms)) for clause in wanted.clauses]
+    forms = [entry.split() for entry in entries]
+    found = [sum(bool(clause.places(each)) for each in forms) for clause in wanted.clauses]
     ranking = ranked(entries, wanted, (len(entries), found), wanted.clauses)
     return [(names[place], score) for place, score in ranking]
 

@@ -102,11 +102,8 @@ class SQLiteClient:
         call = Call(change, arguments, done.set)
         try:
             self._writer.add(call)
-            if deadline is None:
-                remaining = call_deadline(self.database.timeout).remaining()
-            else:
-                remaining = deadline.remaining()
-            in_time = await done.wait(remaining)
+            deadline = deadline or call_deadline(self.database.timeout)
+            in_time = await done.wait(deadline.remaining())
         except GeneratorExit:
             call.cancel()
             raise

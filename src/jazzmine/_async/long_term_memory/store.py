@@ -9,7 +9,7 @@ from typing import Any
 from jazzmine._async.long_term_memory.items import StoredItems
 from jazzmine._async.operation import operation, step
 from jazzmine.records.arguments import (
-    ITEM_ORDERS,
+    optional_id,
     require_choice,
     require_count,
     require_id,
@@ -24,13 +24,7 @@ from jazzmine.records.item_paths import (
     path_of,
     split_namespace,
 )
-from jazzmine.records.item_rows import (
-    Cursor,
-    ItemQuery,
-    Order,
-    Renewal,
-    cursor_of,
-)
+from jazzmine.records.item_rows import Cursor, ItemQuery, Order, Renewal, cursor_of
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.search.vectors import Embed
@@ -248,11 +242,9 @@ class LongTermMemoryStore(StoredItems):
         query = ItemQuery(
             prefix=namespace_path(require_namespace("prefix", prefix, 0)),
             where=require_metadata("where", where),
-            user_id=None if user_id is None else require_id("user_id", user_id),
-            source_message_id=None
-            if source_message_id is None
-            else require_id("source_message_id", source_message_id),
-            order=require_choice("order", order, ITEM_ORDERS),
+            user_id=optional_id("user_id", user_id),
+            source_message_id=optional_id("source_message_id", source_message_id),
+            order=require_choice("order", order, Order),
             reads="items" if with_data else "values",
         )
         size = None if limit is None else require_count("limit", limit)
@@ -298,7 +290,7 @@ class LongTermMemoryStore(StoredItems):
         ending = require_namespace("suffix", suffix, 0)
         depth = None if max_depth is None else require_count("max_depth", max_depth, 1)
         size = None if limit is None else require_count("limit", limit)
-        user = None if user_id is None else require_id("user_id", user_id)
+        user = optional_id("user_id", user_id)
         first = below
         if after is not None:
             last = namespace_path(require_namespace("after", after))
@@ -371,7 +363,7 @@ class LongTermMemoryStore(StoredItems):
         Returns:
             How many were deleted.
         """
-        user = None if user_id is None else require_id("user_id", user_id)
+        user = optional_id("user_id", user_id)
         wanted = require_count("limit", limit)
         pruned = 0
         while pruned < wanted:

@@ -10,7 +10,7 @@ from jazzmine._async.message_store.forking import fork_decrypted
 from jazzmine._async.message_store.records import StoredRecords
 from jazzmine._async.operation import operation
 from jazzmine.errors import ConflictError
-from jazzmine.records.arguments import require_id, require_metadata, require_text
+from jazzmine.records.arguments import optional_id, require_id, require_metadata, require_text
 from jazzmine.records.base import snapshot, snapshot_all
 from jazzmine.records.conversation_log import (
     Refusal,
@@ -168,7 +168,7 @@ class ConversationMethods(StoredRecords):
             NotFoundError: `after` is no conversation of this agent.
         """
         owner, wanted = require_id("agent_id", agent_id), require_metadata("where", where)
-        user = None if user_id is None else require_id("user_id", user_id)
+        user = optional_id("user_id", user_id)
         page = ConversationPage("agent_id", owner, wanted, limit, after, user)
         return await self._list_conversations(page)
 
@@ -248,11 +248,9 @@ class ConversationMethods(StoredRecords):
 
     async def _append(self, given: Append) -> list[Message]:
         owner, ordered, expected_last, trace, replace_after = given
-        if self.codec is not None:
-            encrypted = list(map(self.codec.encrypted, ordered))
-            of_turn = None if trace is None else self.codec.encrypted(trace)
-            given = Append(owner, encrypted, expected_last, of_turn, replace_after)
-        found = await self.backend.append(given)
+        encoded = list(map(self._encoded, ordered))
+        of_turn = None if trace is None else self._encoded(trace)
+        found = await self.backend.append(given._replace(messages=encoded, trace=of_turn))
         if isinstance(found, Refusal):
             records = map(self._messages.record, found.stored)
             stored = {record.id: record for record in records}
@@ -293,7 +291,7 @@ class ConversationMethods(StoredRecords):
             NotFoundError: `after` is no message of this conversation.
         """
         owner = require_id("conversation_id", conversation_id)
-        last = None if after is None else require_id("after", after)
+        last = optional_id("after", after)
         return await self.backend.rewind(owner, last)
 
     @operation("messages")
@@ -318,7 +316,7 @@ class ConversationMethods(StoredRecords):
             ConflictError: another conversation with the new one's id is stored.
         """
         owner = require_id("conversation_id", conversation_id)
-        last = None if until is None else require_id("until", until)
+        last = optional_id("until", until)
         copy = snapshot(new_conversation, Conversation)
         fork = Fork(owner, last, copy, fork_salt(copy.record.id))
         try:

@@ -11,7 +11,7 @@ from jazzmine._async.operation import operation
 from jazzmine.deadline import begin_call
 from jazzmine.errors import NotFoundError
 from jazzmine.records.arguments import (
-    MESSAGE_ORDERS,
+    optional_id,
     require_choice,
     require_count,
     require_id,
@@ -133,7 +133,7 @@ class MessageMethods(ConversationMethods):
             NotFoundError: `after` is no message of this conversation.
         """
         owner = require_id("conversation_id", conversation_id)
-        if require_choice("order", order, MESSAGE_ORDERS) == "newest":
+        if require_choice("order", order, MessageOrder) == "newest":
             newest = NewestPage(owner, "all", MAX_INT if limit is None else limit, after)
             return await self._page(self._messages, self.backend.list_newest, newest)
         page = MessagePage("conversation_id", owner, limit, after)
@@ -252,7 +252,7 @@ class MessageMethods(ConversationMethods):
         return await self._window(
             owner,
             lambda: ContextWindow(budget, count, least=least),
-            None if after is None else require_id("after", after),
+            optional_id("after", after),
         )
 
     async def _window(

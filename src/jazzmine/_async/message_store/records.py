@@ -24,7 +24,6 @@ from jazzmine.records.hook_arguments import (
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
-from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.usage import TraceFilter
 
 __all__ = ["KeepRows", "StoredRecords"]
@@ -40,10 +39,9 @@ class StoredRecords(Store[MessageBackend]):
     def __init__(self, backend: MessageBackend, codec: RecordCodec | None = None) -> None:
         super().__init__(backend)
         self.codec: RecordCodec | None = codec
-        unreadable = Unreadable()
-        self._conversations = RowDecoder(Conversation, unreadable, codec)
-        self._messages = RowDecoder(Message, unreadable, codec)
-        self._traces = RowDecoder(TurnTrace, unreadable, codec)
+        self._conversations = RowDecoder(Conversation, codec)
+        self._messages = RowDecoder(Message, codec)
+        self._traces = RowDecoder(TurnTrace, codec)
 
     async def _opened(self) -> None:
         if self.codec is None:

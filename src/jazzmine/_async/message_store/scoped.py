@@ -11,16 +11,15 @@ from typing import Any, TypeVar, cast
 
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.operation import composed, operation, step
-from jazzmine._async.view import ConversationView, for_user
-from jazzmine.errors import ConflictError, NotFoundError
+from jazzmine._async.view import ConversationView, for_user, id_taken
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.arguments import require_count, require_id, require_ids
 from jazzmine.records.base import RecordKind, snapshot
 from jazzmine.records.conversation_log import DeletedCounts, unknown_conversation
 from jazzmine.records.hook_arguments import Append, ConversationPage, MessagePage, Turn
 from jazzmine.records.log import Erasure
 from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole, SearchOrder
-from jazzmine.records.owners import id_taken, require_own, row_owner, unknown_message
-from jazzmine.records.rows import Row, row_id
+from jazzmine.records.rows import Row, body_of, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -76,11 +75,11 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     async def _owner(self, conversation_id: str) -> str | None:
         """Return whose a conversation is; None if it is not stored."""
         row = await self._store.backend.get_conversation(conversation_id)
-        return None if row is None else row_owner(row, "user_id")
+        return None if row is None else _field(row, "user_id")
 
     async def _require_free(self, conversation: Conversation) -> None:
         """Raise an error if a conversation, or the one with its id, is another user's."""
-        require_own(self._user_id, conversation.user_id)
+        self._own(conversation.user_id)
         if conversation.id not in self._known:
             owner = await self._owner(conversation.id)
             if owner not in (None, self._user_id):
@@ -97,7 +96,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
 
     async def _seen(self, rows: Sequence[Row]) -> list[Row]:
         """Return those of some messages or traces that are in the user's conversations."""
-        owners = [row_owner(row, "conversation_id") for row in rows]
+        owners = [_field(row, "conversation_id") for row in rows]
         own = {owner: await self._has(owner) for owner in dict.fromkeys(owners) if owner}
         return [row for row, owner in zip(rows, owners, strict=True) if own.get(owner)]
 
@@ -117,7 +116,9 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
         for trace in traces:
             is_new = any(message.id == trace.message_id for message in messages)
             if not is_new and not await self._sees("messages", trace.message_id):
-                raise unknown_message(trace.message_id)
+                raise IntegrityError(
+                    f"message {trace.message_id!r} is not stored; store the message first"
+                )
 
     # Methods about one record.
 
@@ -251,7 +252,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     ) -> dict[str, str]:
         """Copy a conversation of the user to a new one of the same user."""
         copy = snapshot(new_conversation, Conversation).record
-        require_own(self._user_id, copy.user_id)
+        self._own(copy.user_id)
         if not await self._has(conversation_id):
             raise NotFoundError(f"conversation {conversation_id!r} is not stored")
         try:
@@ -295,7 +296,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     async def _narrowed(self, where: TraceFilter) -> TraceFilter | None:
         """Return a filter for what the user sees; None if that is nothing."""
         wanted = snapshot(where, TraceFilter).record
-        require_own(self._user_id, wanted.user_id)
+        self._own(wanted.user_id)
         if wanted.conversation_id is None:
             return wanted.model_copy(update={"user_id": self._user_id})
         return wanted if await self._has(wanted.conversation_id) else None
@@ -374,3 +375,10 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
         return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
 
     prune_conversations = for_user(MessageStore.prune_conversations)
+
+
+def _field(row: Row, name: str) -> str:
+    """Return an id in the record of a row; "" if the row cannot be read."""
+    body = body_of(row)
+    value = body.get(name) if isinstance(body, dict) else None
+    return value if isinstance(value, str) else ""

@@ -12,10 +12,9 @@ from jazzmine._async.operation import operation
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.arguments import (
-    SEARCH_ORDERS,
+    optional_id,
     require_choice,
     require_count,
-    require_id,
     require_roles,
     require_text,
     require_time,
@@ -84,14 +83,14 @@ class SearchMethods(MessageMethods):
             ValueError: `after` is given, and the order is "relevance".
         """
         text, size = require_text("query", query), require_count("limit", limit)
-        by_time = require_choice("order", order, SEARCH_ORDERS) == "newest"
-        last = None if after is None else require_id("after", after)
+        by_time = require_choice("order", order, SearchOrder) == "newest"
+        last = optional_id("after", after)
         if last is not None and not by_time:
             raise ValueError('after needs order="newest": a ranking has no pages')
         scope = SearchScope(
-            None if user_id is None else require_id("user_id", user_id),
-            None if conversation_id is None else require_id("conversation_id", conversation_id),
-            None if agent_id is None else require_id("agent_id", agent_id),
+            optional_id("user_id", user_id),
+            optional_id("conversation_id", conversation_id),
+            optional_id("agent_id", agent_id),
             require_roles(roles),
             None if since is None else require_time("since", since),
             None if until is None else require_time("until", until),

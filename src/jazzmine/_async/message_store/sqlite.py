@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
-from jazzmine._async.message_store.backend import Batch, TraceKey
+from jazzmine._async.message_store.backend import Batch, MessageBackend, TraceKey
 from jazzmine._async.message_store.searching import settle_search
-from jazzmine._async.message_store.sqlite_search import SQLiteSearch
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine.backends.sqlite import erasure, log_changes, queries, writes
+from jazzmine.backends.sqlite import (
+    erasure,
+    log_changes,
+    queries,
+    search,
+    search_queries,
+    writes,
+)
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.rows import TABLES
@@ -33,11 +39,13 @@ from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
+from jazzmine.search.ranking import Counts
 
 __all__ = ["SQLiteBackend", "SQLiteMessageStore"]
 
 
-class SQLiteBackend(SQLiteSearch):
+class SQLiteBackend(MessageBackend):
     """Messages in an SQLite database.
 
     Small reads are done at once, and all others in a thread; writes in the thread of the writer.
@@ -51,6 +59,13 @@ class SQLiteBackend(SQLiteSearch):
 
     # All other writes wait for each step, and not just those of its records.
     deleted_at_once: int = 50
+
+    # How many messages are indexed in the step that makes the index; here, others may be writing.
+    indexed_at_once: ClassVar[int] = 0
+
+    def __init__(self, client: SQLiteClient, search: str | None = None) -> None:
+        self.client: SQLiteClient = client
+        self._search = search
 
     async def pending(self) -> list[str]:
         return await self.client.pending()
@@ -169,7 +184,7 @@ class SQLiteBackend(SQLiteSearch):
         by, owner, where, limit, after, user_id = page
         conditions: dict[str, Any] = {"true": None} if by is None else {f"{by} = ?": owner}
         if where:
-            conditions["jazzmine_contains(body, ?)"] = json.dumps(where)
+            conditions["jazzmine_contains(body, 'metadata', ?)"] = json.dumps(where)
         if user_id is not None:
             conditions["user_id = ?"] = user_id
         # How many rows a condition passes over is not known.
@@ -213,6 +228,34 @@ class SQLiteBackend(SQLiteSearch):
             while rows := await self._rows(size, statement, last, size):
                 last = rows[-1][2]
                 yield kind, rows
+
+    # Search
+
+    async def search_state(self) -> SearchState | None:
+        return await self.client.read(search.read_state)
+
+    async def prepare_search(self) -> SearchState | None:
+        state, has_pending = await self.client.read(search.read_state_and_pending)
+        if has_pending:
+            await self.client.write(search.index_pending)
+            self.client.database.has_search = True
+        return state
+
+    async def make_search(self, language: str | None) -> None:
+        await self.client.write(search.make, language, self.indexed_at_once)
+        self.client.database.has_search = language is not None
+
+    async def fill_search(self, size: int) -> tuple[int, int]:
+        return await self.client.write(search.fill, size)
+
+    async def count_unindexed(self) -> int:
+        return await self.client.read(search.count_unindexed)
+
+    async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
+        return await self.client.read(search_queries.count_found, clauses, scope, records=None)
+
+    async def list_found(self, page: FoundPage) -> Sequence[Row]:
+        return await self.client.read(search_queries.list_found, page, records=None)
 
 
 class SQLiteMessageStore(MessageStore):

@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from jazzmine._async.operation import composed
-from jazzmine._async.view import ConversationView, for_user
+from jazzmine._async.view import ConversationView, for_user, id_taken
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine._async.working_memory.transitions import no_working_memory
 from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import checked_copy
-from jazzmine.records.owners import id_taken, require_own
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["ScopedWorkingMemoryStore"]
@@ -69,14 +68,14 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
     async def save(self, wm: WorkingMemory) -> WorkingMemory:
         """Save a working memory of the user as it is."""
         checked = checked_copy(wm, WorkingMemory, "wm")
-        require_own(self._user_id, checked.user_id)
+        self._own(checked.user_id)
         await self._require_free(checked.conversation_id)
         return await self._store.save(wm)
 
     @composed
     async def restore(self, conversation_id: str, snapshot: WorkingMemory) -> WorkingMemory:
         """Go back to an earlier state of a conversation of the user."""
-        require_own(self._user_id, checked_copy(snapshot, WorkingMemory, "snapshot").user_id)
+        self._own(checked_copy(snapshot, WorkingMemory, "snapshot").user_id)
         await self._require(conversation_id)
         return await self._store.restore(conversation_id, snapshot)
 
@@ -107,7 +106,7 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
         def change(memory: WorkingMemory) -> bool | None:
             self._require_own(memory)
             changed = transition(memory)
-            require_own(self._user_id, memory.user_id)
+            self._own(memory.user_id)
             return changed
 
         await self._require(conversation_id)
@@ -123,7 +122,7 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
         async with self._store.locked(conversation_id, message_id) as memory:
             self._require_own(memory)
             yield memory
-            require_own(self._user_id, memory.user_id)
+            self._own(memory.user_id)
             self.require_open()
 
     async def _update(

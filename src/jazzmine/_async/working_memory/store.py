@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from functools import partial
+from contextlib import asynccontextmanager
 
-from jazzmine._async.background import Periodic
 from jazzmine._async.operation import operation
 from jazzmine._async.working_memory.transitions import TransitionMethods, found
-from jazzmine._async.working_memory.updates import Block, Decide
+from jazzmine._async.working_memory.updates import Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import IntegrityError, StaleWorkingMemoryError
@@ -161,16 +159,7 @@ class WorkingMemoryStore(TransitionMethods):
             StaleWorkingMemoryError: the stored one was saved, deleted or made anew since.
         """
         saved = with_class(checked_copy(wm, WorkingMemory, "wm"), self.memory_type)
-        saved.derive_statuses()
-        read_mark = (saved.version_token or "?") if saved.revision else ""
-        set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
-
-        def decide(stored: Stored) -> Data:
-            if stored.mark != read_mark and (stored.data is not None or read_mark):
-                raise _stale(saved, stored)
-            return saved
-
-        await self._updates.change(saved.conversation_id, decide)
+        await self._save(saved)
         set_unvalidated(
             wm,
             revision=saved.revision,
@@ -191,7 +180,7 @@ class WorkingMemoryStore(TransitionMethods):
 
         Raises:
             ValueError: the snapshot is of another conversation.
-            StaleWorkingMemoryError: somebody has saved since.
+            StaleWorkingMemoryError: it was saved or deleted since.
             NotFoundError: the conversation has no working memory.
         """
         require_id("conversation_id", conversation_id)
@@ -199,23 +188,24 @@ class WorkingMemoryStore(TransitionMethods):
         if restored.conversation_id != conversation_id:
             raise ValueError(f"the snapshot is of conversation {restored.conversation_id!r}")
         known = self._updates.known.get(conversation_id)
-        read = await self._updates.load(conversation_id) if known is None else known
-        restored.derive_statuses()
+        read = found(conversation_id, known or await self._updates.load(conversation_id))
+        for name in ("revision", "created_at", "version_token"):
+            set_unvalidated(restored, **{name: getattr(read, name)})
+        await self._save(restored)
+        return deep_copy(restored)
+
+    async def _save(self, saved: WorkingMemory) -> None:
+        """Save a working memory in place of the one with its version token, or of none."""
+        saved.derive_statuses()
+        read_mark = (saved.version_token or "?") if saved.revision else ""
+        set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
 
         def decide(stored: Stored) -> Data:
-            current = found(conversation_id, stored)
-            if stored.mark != read.mark:
-                raise _stale(found(conversation_id, read), stored)
-            set_unvalidated(
-                restored,
-                revision=current.revision + 1,
-                created_at=current.created_at,
-                last_updated=time.time(),
-            )
-            return restored
+            if stored.mark != read_mark and (stored.data is not None or read_mark):
+                raise _stale(saved, stored)
+            return saved
 
-        await self._updates.change(conversation_id, decide)
-        return deep_copy(restored)
+        await self._updates.change(saved.conversation_id, decide)
 
     @operation("working_memories")
     async def delete(self, conversation_id: str) -> bool:
@@ -318,8 +308,7 @@ class WorkingMemoryStore(TransitionMethods):
                 before = found(conversation_id, await self._updates.lock(block))
                 memory = self._lent(before)
                 try:
-                    async with self._renewed(block):
-                        yield memory
+                    yield memory
                     changed = self._given_back(memory, before, message_id)
                 finally:
                     vars(memory)[ENDED] = True
@@ -342,11 +331,6 @@ class WorkingMemoryStore(TransitionMethods):
 
     def _deadline(self) -> Deadline:
         return call_deadline(self._config.timeout)
-
-    def _renewed(self, block: Block) -> AbstractAsyncContextManager[None]:
-        if self.backend.is_in_process:
-            return nullcontext()
-        return Periodic(self._config.lease_seconds / 3, partial(self._updates.renew, block))
 
     async def _close(self) -> None:
         await self._updates.background_tasks.close(timeout=1.0)

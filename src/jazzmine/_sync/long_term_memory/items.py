@@ -17,6 +17,7 @@ from jazzmine.deadline import begin_call
 from jazzmine.encryption.items import ItemCodec
 from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.records.arguments import (
+    optional_id,
     require_count,
     require_id,
     require_metadata,
@@ -44,7 +45,7 @@ from jazzmine.records.items import DeleteItem, FoundItem, MemoryItem, PutItem
 from jazzmine.search.ranking import ranked_by_words, text_of
 from jazzmine.search.vectors import Embed, Ranking, fused, packed_vectors, ranked_by_vector
 
-__all__ = ["StoredItems"]
+__all__ = ["StoredItems", "prepared_change"]
 
 # Among how many items, the newest ones, a search looks for words.
 _SEARCHED = 2_000
@@ -106,7 +107,7 @@ class StoredItems(Store[ItemBackend]):
         return change if self.codec is None else self.codec.encrypted(change)
 
     def _apply(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
-        prepared = [_prepared(change) for change in changes]
+        prepared = [prepared_change(change) for change in changes]
         if len({change.path for change in prepared}) < len(prepared):
             raise ValueError("two changes are of one item; nothing was changed")
         if not prepared:
@@ -180,7 +181,7 @@ class StoredItems(Store[ItemBackend]):
         wanted = ItemQuery(
             prefix=namespace_path(require_namespace("prefix", prefix, 0)),
             where=require_metadata("where", where),
-            user_id=None if user_id is None else require_id("user_id", user_id),
+            user_id=optional_id("user_id", user_id),
         )
         size = require_count("limit", limit)
         if by not in (None, "words", "vectors"):
@@ -234,7 +235,7 @@ class StoredItems(Store[ItemBackend]):
             logger.warning(text, count)
 
 
-def _prepared(change: PutItem | DeleteItem) -> ItemChange:
+def prepared_change(change: PutItem | DeleteItem) -> ItemChange:
     """Return a change with checked values, which no other code refers to."""
     if isinstance(change, PutItem):
         item = snapshot(change.item, MemoryItem).record

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from jazzmine._sync.long_term_memory.items import prepared_change
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.operation import composed
-from jazzmine._sync.view import View, for_user
+from jazzmine._sync.view import View, for_user, id_taken
 from jazzmine.errors import ConflictError
-from jazzmine.records.arguments import require_id, require_namespace, require_revision
+from jazzmine.records.arguments import require_id, require_revision
 from jazzmine.records.base import snapshot
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import (
@@ -22,7 +23,6 @@ from jazzmine.records.item_rows import (
     row_revision,
 )
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
-from jazzmine.records.owners import id_taken, require_own
 
 __all__ = ["ScopedLongTermMemoryStore"]
 
@@ -97,20 +97,16 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
         """Return a change, of an item that is the user's, and the path of the item."""
         if isinstance(change, PutItem):
             item = snapshot(change.item, MemoryItem).record
-            require_own(self._user_id, item.user_id)
-            item = item.model_copy(update={"user_id": self._user_id})
-            return replace(change, item=item), path_of(item.namespace, item.key)
-        if isinstance(change, DeleteItem):
-            namespace = require_namespace("namespace", change.namespace)
-            return change, path_of(namespace, require_id("key", change.key))
-        raise TypeError(f"a change must be a PutItem or a DeleteItem, not {type(change).__name__}")
+            self._own(item.user_id)
+            change = replace(change, item=item.model_copy(update={"user_id": self._user_id}))
+        return change, prepared_change(change).path
 
     @composed
     def renew(self, items: Iterable[MemoryItem]) -> int:
         """Set `expires_at` of items of the user in one step."""
         records = [snapshot(item, MemoryItem).record for item in items]
         for record in records:
-            require_own(self._user_id, record.user_id)
+            self._own(record.user_id)
         paths = list(dict.fromkeys(path_of(one.namespace, one.key) for one in records))
         rows = self._rows_at(paths) if paths else []
         own = {path_text(row): row_revision(row) for row in rows}

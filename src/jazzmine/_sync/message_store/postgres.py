@@ -18,7 +18,6 @@ from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
 from jazzmine.backends.postgres.rows import (
     append_parameters,
-    filter_parameters,
     page_of,
     pruned_parameter,
     rewrite_parameters,
@@ -293,18 +292,18 @@ class PostgresBackend(PostgresSearch):
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:
         where, limit, after, offset = page
-        conditions, parameters = filter_parameters(where)
-        statement = trace_sql.find_traces(conditions, after is not None, limit, offset)
+        condition, parameters = trace_sql.filter_condition(where)
+        statement = trace_sql.find_traces(condition, after is not None, limit, offset)
         # Which index is the best depends on the values, but for an agent's traces.
-        prepare = None if conditions == ["agent_id"] else False
+        prepare = None if condition == trace_sql.OF_AGENT else False
         parameters["offset"] = min(offset, MAX_INT)
         if after is not None:
             parameters["after"] = to_text(after)
         return page_of(self._client.run(statement, parameters, prepare=prepare), after)
 
     def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        conditions, parameters = filter_parameters(where)
-        statement = trace_sql.summarize(conditions, by)
+        condition, parameters = trace_sql.filter_condition(where)
+        statement = trace_sql.summarize(condition, by)
         return summaries(self._client.run(statement, parameters, prepare=False))
 
     def iter_stored(

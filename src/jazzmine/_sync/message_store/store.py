@@ -11,6 +11,7 @@ from jazzmine._sync.message_store.records import KeepRows
 from jazzmine._sync.message_store.searching import SearchMethods
 from jazzmine._sync.operation import operation, step
 from jazzmine.records.arguments import (
+    optional_id,
     require_choice,
     require_count,
     require_id,
@@ -25,7 +26,7 @@ from jazzmine.records.log import Erasure
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
-from jazzmine.records.usage import USAGE_KEYS, TraceFilter, UsageKey, UsageSummary
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["MessageStore"]
 
@@ -203,7 +204,7 @@ class MessageStore(SearchMethods):
         """
         wanted = snapshot(where, TraceFilter).record
         self._require_readable(wanted)
-        return self.backend.summarize(wanted, require_choice("by", by, USAGE_KEYS))
+        return self.backend.summarize(wanted, require_choice("by", by, UsageKey))
 
     # Erasure and retention
 
@@ -282,7 +283,7 @@ class MessageStore(SearchMethods):
             records = self._conversations.records([row])
             return bool(records) and contains(records[0].metadata, condition)
 
-        user = None if user_id is None else require_id("user_id", user_id)
+        user = optional_id("user_id", user_id)
         pruned = 0
         for rows in self.backend.iter_old(bound, _OLD_AT_ONCE, user):
             left = [row for row in rows if matches(row)] if condition else rows

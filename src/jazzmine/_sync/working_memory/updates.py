@@ -19,6 +19,8 @@ from jazzmine._sync.background import BackgroundTasks
 from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._sync.working_memory.backend import WorkingMemoryBackend
 from jazzmine._sync.working_memory.known_states import KnownStates
+from jazzmine._compat.concurrency import SyncEvent as Event
+from jazzmine._compat.concurrency import SyncTask as Task
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.config import MemoryOptions
@@ -65,6 +67,8 @@ class Block:
         lock: what it asks the back end for; None before and after.
         stored: what was stored when the lock was taken.
         began: when, on the monotonic clock.
+        is_over: set when the lock need not be renewed any more.
+        renewal: what renews the lock; None without a lock.
     """
 
     conversation_id: str
@@ -72,6 +76,8 @@ class Block:
     lock: Lock | None = None
     stored: Stored = field(default_factory=Stored)
     began: float = field(default_factory=monotonic)
+    is_over: Event = field(default_factory=Event)
+    renewal: Task | None = None
 
 
 class Updates:
@@ -238,26 +244,33 @@ class Updates:
         stored = self._when_free(conversation_id, request, block.free_by)
         if not stored.mark:
             block.lock = None
+        elif not self._backend.is_in_process:
+            block.renewal = Task(partial(self._renew, block, block.lock))
         block.stored = self._remembered(conversation_id, stored)
         return block.stored
 
-    def renew(self, block: Block) -> bool:
-        """Let the lock last longer; False if it is lost."""
-        lock = block.lock
-        if lock is None:
-            return False
+    def _renew(self, block: Block, lock: Lock) -> None:
+        """Renew the lock until the block is over; a renewal that comes later does no harm."""
+        pause = every = lock.seconds / 3
         deadline, pauses = Deadline(lock.seconds), backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        while block.lock is not None:
+        while not block.is_over.wait(pause):
             try:
                 outcome = self._backend.lock(lock._replace(renews=True), deadline)
             except Exception as error:
                 if deadline.expired:
                     logger.warning("%r: the lock was not renewed: %s", block.conversation_id, error)
-                    return False
-                sleep(next(pauses))
+                    return
+                pause = next(pauses)
                 continue
-            return isinstance(outcome, Stored) and outcome.mark == block.stored.mark
-        return False
+            if not isinstance(outcome, Stored) or outcome.mark != block.stored.mark:
+                return  # it is lost
+            pause, deadline = every, Deadline(lock.seconds)
+
+    def _stop_renewing(self, block: Block) -> None:
+        block.is_over.set()
+        if block.renewal is not None:
+            block.renewal.cancel()
+            block.renewal.wait(0.1)
 
     def save_block(self, block: Block, memory: WorkingMemory) -> None:
         """Save the state of a block, which releases its lock, and let the next call go.
@@ -265,6 +278,7 @@ class Updates:
         Raises:
             LockLostError: what was read is not stored any more, or somebody else holds the lock.
         """
+        self._stop_renewing(block)
         token = "" if block.lock is None else block.lock.token
         save = self._new_save(block.conversation_id, block.stored, memory, token)
         outcome = self._backend.write(save, lambda _: None, Deadline(self._config.timeout))
@@ -289,7 +303,7 @@ class Updates:
 
         Args:
             error: what was raised, if anything. A call that was cancelled, or whose server has
-                failed, does not wait for the server.
+                failed, waits for the server for a moment: the program may end now.
         """
         lock, block.lock = block.lock, None
         try:
@@ -297,8 +311,9 @@ class Updates:
                 failed = isinstance(error, StoreUnavailableError)
                 longest = Deadline(0.3 if failed else min(1.0, self._config.timeout))
                 task = self.background_tasks.start(partial(self._unlock, lock, longest))
-                if error is None or (isinstance(error, Exception) and not failed):
-                    task.wait(None)
+                is_ordinary = error is None or isinstance(error, Exception)
+                task.wait(0.1 if failed else None if is_ordinary else 0.3)
+            self._stop_renewing(block)
         finally:
             self._calls.release(block.conversation_id, block)
 

@@ -44,8 +44,8 @@ _CHUNK = 32
 #: The digests of the items that a channel's value is in: one, or those of the chunks of a list.
 Reference = bytes | Sequence[bytes]
 
-# How many checkpoints and values of up to so many bytes are known: 16 MB at most.
-_KNOWN, _KNOWN_BYTES = 256, 64_000
+# How many checkpoints and values are known, and how many bytes of values.
+_KNOWN, _KNOWN_BYTES = 1_000, 16_000_000
 
 #: The version of each channel of a checkpoint, and what refers to its value.
 KnownCheckpoint = Mapping[str, tuple[Any, Reference]]
@@ -77,8 +77,9 @@ class Storage:
     def add_values(self, thread: str, values: Mapping[bytes, bytes]) -> None:
         """Note values that were stored or read."""
         for digest, data in values.items():
-            if len(data) <= _KNOWN_BYTES:
-                remember(self.values, (thread, digest), data, _KNOWN)
+            remember(self.values, (thread, digest), data, _KNOWN)
+        if sum(map(len, list(self.values.values()))) > _KNOWN_BYTES:
+            self.values.clear()
 
     def forget(self) -> None:
         """Forget all, before values are deleted."""

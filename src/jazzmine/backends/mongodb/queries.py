@@ -11,13 +11,9 @@ from jazzmine.records.base import FlaggedShown
 from jazzmine.records.context_window import CALLERS
 
 __all__ = [
-    "ALL_CONVERSATIONS",
     "CONVERSATIONS_BY",
-    "CONVERSATIONS_OF_AGENT",
-    "CONVERSATIONS_OF_USER",
     "MESSAGES_BY",
     "MESSAGES_OF_CONVERSATION",
-    "MESSAGES_OF_USER",
     "NEWEST_MESSAGES",
     "OLDEST_CONVERSATIONS",
     "TOUCH",
@@ -106,31 +102,28 @@ class Listing:
         return {**query, self.field: bounds, "$or": exact}
 
 
-ALL_CONVERSATIONS = Listing(CONVERSATIONS, "last_updated_at", -1, member="conversation")
-OLDEST_CONVERSATIONS = Listing(CONVERSATIONS, "last_updated_at", 1)
-CONVERSATIONS_OF_USER = replace(
-    ALL_CONVERSATIONS, owner="user_id", member="conversation of this user"
-)
-CONVERSATIONS_OF_AGENT = replace(
-    ALL_CONVERSATIONS, owner="agent_id", member="conversation of this agent"
-)
-MESSAGES_OF_CONVERSATION = Listing(
-    MESSAGES, "timestamp", 1, "conversation_id", "message of this conversation"
-)
-MESSAGES_OF_USER = Listing(MESSAGES, "timestamp", 1, "user_id", "message of this user")
+def _by(owner: str, listing: Listing) -> Listing:
+    """Return the part of a listing that belongs to a user, an agent or a conversation."""
+    return replace(listing, owner=f"{owner}_id", member=f"{listing.member} of this {owner}")
+
+
+_ALL_CONVERSATIONS = Listing(CONVERSATIONS, "last_updated_at", -1, member="conversation")
+OLDEST_CONVERSATIONS = replace(_ALL_CONVERSATIONS, direction=1)
+_ALL_MESSAGES = Listing(MESSAGES, "timestamp", 1, member="message")
+MESSAGES_OF_CONVERSATION = _by("conversation", _ALL_MESSAGES)
 NEWEST_MESSAGES = replace(MESSAGES_OF_CONVERSATION, direction=-1)
 TRACES_OF_CONVERSATION = Listing(TRACES, "turn_number", 1, "conversation_id")
 TRACES_FOUND = Listing(TRACES, "started_at_ms", -1, member="trace")
 
 # The listings of an owner, by the field with the owner's id.
 CONVERSATIONS_BY: dict[str | None, Listing] = {
-    None: ALL_CONVERSATIONS,
-    "user_id": CONVERSATIONS_OF_USER,
-    "agent_id": CONVERSATIONS_OF_AGENT,
+    None: _ALL_CONVERSATIONS,
+    "user_id": _by("user", _ALL_CONVERSATIONS),
+    "agent_id": _by("agent", _ALL_CONVERSATIONS),
 }
 MESSAGES_BY: dict[str, Listing] = {
     "conversation_id": MESSAGES_OF_CONVERSATION,
-    "user_id": MESSAGES_OF_USER,
+    "user_id": _by("user", _ALL_MESSAGES),
 }
 
 

@@ -173,12 +173,13 @@ def check_functions(
     needed = _FUNCTION.findall("\n".join(function_files(component)))
     wrong = [name for name in needed if name not in usable]
     if wrong:
+        steps = migrations(component.folder)
+        last = max(step.version for step in steps if step.name == "functions")
         yield failed(
             f"functions of schema {schema!r} are missing, or were made for another schema:"
             f" {', '.join(wrong)}",
             # The next store that is opened applies it again, and makes the functions.
-            f"DELETE FROM {quoted(schema)}.{component.versions} WHERE version ="
-            f" {migrations(component.folder)[-1].version};",
+            f"DELETE FROM {quoted(schema)}.{component.versions} WHERE version = {last};",
         )
 
 

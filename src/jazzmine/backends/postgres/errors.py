@@ -47,6 +47,13 @@ _TRANSIENT = (
 _CHANGED_SCHEMA = ("42", "3F")  # the classes of SQLSTATE codes
 # Behind a pooler, another client has prepared statements on the same connection of the server.
 _LOST_STATEMENTS = (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName)
+# Other constraints are the application's.
+_PARENTS = {
+    "messages_conversation_id_fkey": "conversation",
+    "turn_traces_message_id_fkey": "message",
+}
+# The role does not see what has the id; a function of the schema names no constraint.
+_IDS = (None, "conversations_pkey", "messages_pkey")
 _DOCTOR = "; `jazzmine doctor` says the statement that mends it"
 _KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
 
@@ -78,15 +85,17 @@ def translated(error: Exception, server: str) -> JazzmineError:
     Args:
         server: its name in texts.
     """
-    if isinstance(error, errors.ForeignKeyViolation):
-        kind = "message" if error.diag.table_name == "turn_traces" else "conversation"
-        return IntegrityError(f"the {kind}{_key_of(error)} is not stored; store the {kind} first")
-    if isinstance(error, errors.UniqueViolation):
-        if error.diag.table_name != "turn_traces":  # the role does not see what has the id
+    if isinstance(error, errors.IntegrityError):
+        name = error.diag.constraint_name
+        if parent := _PARENTS.get(name or ""):
+            return IntegrityError(
+                f"the {parent}{_key_of(error)} is not stored; store the {parent} first"
+            )
+        if name == "turn_traces_pkey":
+            text = f"the trace{_key_of(error)} belongs to another message; nothing was written"
+            return IntegrityError(text)
+        if isinstance(error, errors.UniqueViolation) and name in _IDS:
             return IntegrityError(f"the id{_key_of(error)} is taken; nothing was written")
-        return IntegrityError(
-            f"the trace{_key_of(error)} belongs to another message; nothing was written"
-        )
     # A function of the schema, or a constraint, a trigger or a policy of the application.
     if isinstance(error, (errors.IntegrityError, errors.RaiseException)) or (
         isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error)

@@ -23,12 +23,11 @@ from jazzmine.records.hook_arguments import Append
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
-from jazzmine.records.usage import TraceFilter, UsageSummary
+from jazzmine.records.usage import UsageSummary
 from jazzmine.search.analyser import Analyser
 
 __all__ = [
     "append_parameters",
-    "filter_parameters",
     "page_of",
     "pruned_parameter",
     "rewrite_parameters",
@@ -164,32 +163,7 @@ def page_of(rows: Sequence[Row], after: str | None) -> Sequence[Row]:
     return stored_rows(rows)
 
 
-# Filters and sums
-
-_TEXTS = ("agent_id", "user_id", "conversation_id", "intent")
-_NUMBERS = ("started_from", "started_until", "min_total_tokens", "min_latency_ms")
-_FIELDS = ("tool", "llm_call")
-
-
-def filter_parameters(where: TraceFilter) -> tuple[list[str], dict[str, Any]]:
-    """Return the names of a filter's conditions, and their parameters."""
-    parameters: dict[str, Any] = {}
-    for name in _TEXTS:
-        if (text := getattr(where, name)) is not None:
-            parameters[name] = to_text(text)
-    for name in _NUMBERS:
-        if (number := getattr(where, name)) is not None:
-            parameters[name] = number
-    conditions = list(parameters)
-    for name in _FIELDS:
-        if (fields := getattr(where, name)) is not None:
-            # In a list, so that its numbers are as deep as those of the stored elements.
-            parameters[name] = json_text([fields])
-            nested = any(isinstance(value, (dict, list)) for value in fields.values())
-            conditions.append(f"nested {name}" if nested else name)
-    if where.has_errors is not None:
-        conditions.append("errors" if where.has_errors else "no_errors")
-    return conditions, parameters
+# Sums
 
 
 def summaries(rows: Iterable[Row]) -> list[UsageSummary]:

@@ -14,7 +14,7 @@ __all__ = [
     "MEMORY_TABLES",
     "MESSAGE_TABLES",
     "NOTE_VERSION",
-    "READ_VERSION",
+    "READ_VERSIONS",
     "SHORT_LOCKS",
     "STATE",
     "TRY_LOCK",
@@ -57,9 +57,8 @@ CREATE TABLE $schema.$versions (
 """
 # The search for words is no migration: a schema may have it or not. Its number is above those of
 # migrations, so that a version of the library that does not know of it refuses the schema.
-READ_VERSION = """
-SELECT coalesce(max(version) FILTER (WHERE version <> 1000), 0),
-    max(name) FILTER (WHERE version = 1000)
+READ_VERSIONS = """
+SELECT array_agg(version) FILTER (WHERE version <> 1000), max(name) FILTER (WHERE version = 1000)
 FROM $schema.$versions
 """
 NOTE_VERSION = """

@@ -1,34 +1,21 @@
-"""Build the statements that find or sum up the traces that match a filter.
-
-Each is built from the conditions of the filter.
-"""
+"""Build the statements that find or sum up the traces that match a filter."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from jazzmine.backends.columns import TURN_TRACES
 from jazzmine.backends.postgres.pages import page, select
-from jazzmine.records.usage import UsageKey
+from jazzmine.backends.postgres.text import json_text, to_text
+from jazzmine.records.usage import TraceFilter, UsageKey
 
-__all__ = ["CONDITIONS", "find_traces", "summarize"]
+__all__ = ["OF_AGENT", "filter_condition", "find_traces", "summarize"]
 
+OF_AGENT = "agent_id = %(agent_id)s"
+"""The condition of a filter for an agent alone."""
 
-def _exactly(column: str, wanted: str) -> str:
-    """Return the condition that an element has fields with equal values; they are in a list.
-
-    Containment, for which there is an index, is not enough: {"a": {"b": 1}} contains {"a": {}}.
-    """
-    return f"""{column} @> %({wanted})s::jsonb
-    AND EXISTS (
-        SELECT FROM jsonb_array_elements({column}) AS element (value)
-        WHERE NOT EXISTS (
-            SELECT FROM jsonb_each(%({wanted})s::jsonb -> 0) AS field
-            WHERE element.value -> field.key IS DISTINCT FROM field.value))"""
-
-
-CONDITIONS = {
-    "agent_id": "agent_id = %(agent_id)s",
+_CONDITIONS = {
+    "agent_id": OF_AGENT,
     "user_id": "user_id = %(user_id)s",
     "conversation_id": "conversation_id = %(conversation_id)s",
     "intent": "detected_intent = %(intent)s",
@@ -36,34 +23,57 @@ CONDITIONS = {
     "started_until": "started_at_ms < %(started_until)s",
     "min_total_tokens": "total_tokens >= %(min_total_tokens)s",
     "min_latency_ms": "total_latency_ms >= %(min_latency_ms)s",
-    "errors": "errors <> '[]'",
-    # The planner has no statistics of content, and takes a CASE for one that is often true.
-    "no_errors": "CASE WHEN errors = '[]' THEN true ELSE false END",
     "tool": "tool_traces @> %(tool)s::jsonb",
-    "nested tool": _exactly("tool_traces", "tool"),
     "llm_call": "llm_calls @> %(llm_call)s::jsonb",
-    "nested llm_call": _exactly("llm_calls", "llm_call"),
 }
-"""The SQL of each condition of a filter; some fields of a filter have two conditions."""
+# Containment, for which there is an index, is not enough where values are nested: {"a": {"b": 1}}
+# contains {"a": {}}. The wanted element is in a list.
+_EXACTLY = """EXISTS (
+        SELECT FROM jsonb_array_elements({column}) AS element (value)
+        WHERE NOT EXISTS (
+            SELECT FROM jsonb_each(%({name})s::jsonb -> 0) AS field
+            WHERE element.value -> field.key IS DISTINCT FROM field.value))"""
+_LISTS = {"tool": "tool_traces", "llm_call": "llm_calls"}
+_ERRORS = {
+    True: "errors <> '[]'",
+    # The planner has no statistics of content, and takes a CASE for one that is often true.
+    False: "CASE WHEN errors = '[]' THEN true ELSE false END",
+}
 
 
-def _where(conditions: Collection[str]) -> str:
-    return "\n    AND ".join(CONDITIONS[name] for name in sorted(conditions)) or "true"
+def filter_condition(where: TraceFilter) -> tuple[str, dict[str, object]]:
+    """Return the condition of a filter, and its parameters."""
+    conditions: list[str] = []
+    parameters: dict[str, object] = {}
+    for name, condition in _CONDITIONS.items():
+        value = getattr(where, name)
+        if value is None:
+            continue
+        conditions.append(condition)
+        if isinstance(value, dict):
+            parameters[name] = json_text([value])
+            if any(isinstance(each, (dict, list)) for each in value.values()):
+                conditions.append(_EXACTLY.format(column=_LISTS[name], name=name))
+        else:
+            parameters[name] = to_text(value) if isinstance(value, str) else value
+    if where.has_errors is not None:
+        conditions.append(_ERRORS[where.has_errors])
+    return "\n    AND ".join(conditions) or "true", parameters
 
 
-def find_traces(conditions: Collection[str], after: bool, limit: int, offset: int = 0) -> str:
-    """Return the statement for a page of the traces that match these conditions, newest first.
+def find_traces(condition: str, after: bool, limit: int, offset: int = 0) -> str:
+    """Return the statement for a page of the traces that match a filter, newest first.
 
     Args:
-        conditions: the conditions of the filter.
+        condition: that of the filter.
         after: whether the page begins after a trace.
         limit: the largest number of rows.
         offset: how many are left out; other numbers than 0 are a parameter.
     """
-    where, skipped = _where(conditions), " OFFSET %(offset)s" if offset else ""
+    skipped = " OFFSET %(offset)s" if offset else ""
 
     def rows(later: str) -> str:
-        return select(TURN_TRACES, where + later, "DESC", limit) + skipped
+        return select(TURN_TRACES, condition + later, "DESC", limit) + skipped
 
     return page(TURN_TRACES, rows, "DESC", after)
 
@@ -90,14 +100,14 @@ _MISSING = {
 }
 
 
-def summarize(conditions: Collection[str], by: UsageKey) -> str:
-    """Return the statement that sums up the traces that match these conditions.
+def summarize(condition: str, by: UsageKey) -> str:
+    """Return the statement that sums up the traces that match a filter.
 
     Args:
-        conditions: the conditions of the filter.
+        condition: that of the filter.
         by: the key of the groups.
     """
-    where = f"copied_from IS NULL AND {_where(conditions)}"
+    where = f"copied_from IS NULL AND {condition}"
     details = (*_DETAILS, *_MISSING)
     # One row for each call of a model, or for each trace.
     if by == "model":

@@ -34,25 +34,19 @@ _ELEMENTS: dict[str, dict[str, Any]] = {
 def add_functions(connection: sqlite3.Connection) -> None:
     """Let a connection's statements call the functions below."""
     for name, function, arguments in (
-        ("jazzmine_contains", _contains, 2),
-        ("jazzmine_has_values", _has_values, 2),
+        ("jazzmine_contains", _contains, 3),
         ("jazzmine_any_contains", _any_contains, 3),
         ("jazzmine_forked_id", _forked_id, 2),
     ):
         connection.create_function(name, arguments, function, deterministic=True)
 
 
-def _contains(body: str, wanted: str) -> bool:
-    """Return whether the `metadata` of a record in JSON has all wanted keys and values."""
+def _contains(text: str, field: str, wanted: str) -> bool:
+    """Return whether an object in JSON, or one in a field of it, has all wanted keys and values."""
     fields, texts = _wanted(wanted)
-    metadata = _parsed(body, texts).get("metadata")
-    return isinstance(metadata, dict) and contains(metadata, fields)
-
-
-def _has_values(value: str, wanted: str) -> bool:
-    """Return whether an object in JSON has all wanted keys and values."""
-    fields, texts = _wanted(wanted)
-    return contains(_parsed(value, texts), fields)
+    whole = _parsed(text, texts)
+    found = whole.get(field) if field else whole
+    return isinstance(found, dict) and contains(found, fields)
 
 
 def _any_contains(body: str, field: str, wanted: str) -> bool:

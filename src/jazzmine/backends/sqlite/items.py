@@ -230,7 +230,7 @@ def page(
             conditions.append(f"{name} = :{name}")
             values[name] = wanted
     if query.where:
-        conditions.append("jazzmine_has_values(value, :where)")
+        conditions.append("jazzmine_contains(value, '', :where)")
         values["where"] = json.dumps(query.where)
     if query.reads == "vectors":
         conditions.append("vector IS NOT NULL")

@@ -134,6 +134,7 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         Its socket is reset: otherwise the kernel would go on sending what has not arrived, and the
         server might receive it minutes later.
         """
+        # A pooler takes no request for a connection that is closed.
         # Before version 17, libpq's request blocks the whole process while the network is silent.
         if psycopg.capabilities.has_cancel_safe():
             with suppress(psycopg.Error):

@@ -17,7 +17,7 @@ from jazzmine.backends.postgres.schema import (
     MAKE_SCHEMA,
     MAKE_VERSIONS,
     NOTE_VERSION,
-    READ_VERSION,
+    READ_VERSIONS,
     SHORT_LOCKS,
     STATE,
     TRY_LOCK,
@@ -86,15 +86,15 @@ class Tables:
         encoding = self._connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             raise ConfigurationError(f"the database's encoding is {encoding}; jazzmine needs UTF8")
-        version, _ = self._version()
+        applied, _ = self._versions()
         known = migrations(self._component.folder)
-        if version > known[-1].version:
+        if applied and max(applied) > known[-1].version:
             raise ConfigurationError(
-                f"schema {self._schema!r} of the database has version {version}, and this jazzmine"
-                f" knows none beyond {known[-1].version}: upgrade jazzmine; what version 1 stored"
-                " comes over by its `jazzmine export` and `jazzmine import`"
+                f"schema {self._schema!r} of the database has version {max(applied)}, and this"
+                f" jazzmine knows none beyond {known[-1].version}: upgrade jazzmine; what version 1"
+                " stored comes over by its `jazzmine export` and `jazzmine import`"
             )
-        return [step for step in known if step.version > version]
+        return [step for step in known if step.version not in applied]
 
     def bring_up_to_date(self) -> bool:
         """Apply the migrations that are missing, and make the functions after them.
@@ -152,17 +152,17 @@ class Tables:
 
     def search_language(self) -> str | None:
         """Return the language of the search index, empty without stems; None without an index."""
-        _, note = self._version()
+        _, note = self._versions()
         search = read_state(note)
         return None if search is None else search.language
 
-    def _version(self) -> tuple[int, str | None]:
-        """Return the number of the last migration, and the note of the search index."""
+    def _versions(self) -> tuple[list[int], str | None]:
+        """Return the numbers of the migrations, and the note of the search index."""
         _, has_versions = self._state()
         if not has_versions:
-            return 0, None
-        version, note = (self._run(READ_VERSION))[0]
-        return version, note
+            return [], None
+        applied, note = (self._run(READ_VERSIONS))[0]
+        return applied or [], note
 
     def _state(self) -> tuple[bool, bool]:
         """Return whether the schema exists, and its table of versions."""
