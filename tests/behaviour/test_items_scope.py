@@ -262,4 +262,4 @@ def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
             "count": 2 if item_backend.shared else 1,
         }
         machine = type("Machine", (ScopedItemMachine,), members)
-        run_machine(machine, SETTINGS, item_backend.share)
+        run_machine(machine, SETTINGS, api, item_backend)
