@@ -185,10 +185,11 @@ def history(*calls: tuple[str, Any]) -> Any:
         ([CREATED, ("write", (2, "0")), DELETED, ("read", (2, "0"))], [1.2], False),
     ],
 )
+@pytest.mark.parametrize("name", ["redis", "postgres_memory"])
 def test_only_a_creation_that_met_a_fault_may_happen_after_a_deletion(
-    calls: list[tuple[str, Any]], faults: list[float], is_possible: bool
+    name: str, calls: list[tuple[str, Any]], faults: list[float], is_possible: bool
 ) -> None:
-    run = Run("redis", [history(*calls)], [Fault(moment, "held") for moment in faults])
+    run = Run(name, [history(*calls)], [Fault(moment, "held") for moment in faults])
 
     with nullcontext() if is_possible else pytest.raises(AssertionError, match="no order"):
         run.check()
