@@ -228,7 +228,7 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         several = [message, between, later] if between.id != message.id else [message, later]
         self.write("store_messages", several)
 
-    @rule(trace=traces, strays=strays)
+    @rule(trace=traces, strays=st.booleans())
     def store_turn_trace(self, trace: TurnTrace, strays: bool) -> None:
         self.write("store_turn_trace", self.of_message(trace, strays))
 

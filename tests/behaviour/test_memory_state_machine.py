@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -17,7 +16,6 @@ from hypothesis.stateful import (
     invariant,
     multiple,
     rule,
-    run_state_machine_as_test,
 )
 
 from jazzmine.core.working_memory import WorkingMemory, WorkingMemoryStore
@@ -34,6 +32,7 @@ from tests.behaviour.memory_model import (
 )
 from tests.behaviour.memory_samples import Update, busy, clear_deeply
 from tests.behaviour.state_machine import SETTINGS
+from tests.mutants import run_machine
 
 pytestmark = pytest.mark.variants
 
@@ -160,5 +159,4 @@ def test_the_store_has_the_results_of_its_model(api: Api, memory_backend: Backen
             super().teardown()
             self.opened.__exit__(None, None, None)
 
-    examples = int(SETTINGS.max_examples * memory_backend.share)
-    run_state_machine_as_test(BackendMachine, settings=settings(SETTINGS, max_examples=examples))
+    run_machine(BackendMachine, SETTINGS, api, memory_backend)

@@ -174,4 +174,4 @@ def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
             remembers=backend.name == "mongodb",
             kind=ScopedMachine,
         )
-        run_machine(stores, SETTINGS, backend.share)
+        run_machine(stores, SETTINGS, api, backend)

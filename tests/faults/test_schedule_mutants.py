@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import pytest
 from jazzmine import ConflictError, StoreUnavailableError
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore
+from tests.behaviour.apis import SYNC
 from tests.behaviour.samples import conversation
 from tests.faults.linearizability import Operation
 from tests.faults.schedules import Fault
@@ -98,9 +100,9 @@ class HappensTwice(Broken):
 def run_messages(store: Any) -> Run:
     workers = recorders("json", 1)
     store.store_conversation(conversation())
-    call_at_once(workers, store, SECONDS)
+    asyncio.run(call_at_once(SYNC, workers, store, SECONDS))
     settle(store)
-    read_all(workers[0], store)
+    asyncio.run(read_all(workers[0], store))
     settle(store)
     return Run("json", workers)
 
@@ -138,8 +140,8 @@ def test_a_broken_message_store_is_caught(mutant: type[Broken], messages: Messag
 
 def run_memories(store: Any, seed: int = 1) -> Run:
     workers = recorders("redis", seed)
-    call_at_once(workers, store, SECONDS)
-    read_all(workers[0], store)
+    asyncio.run(call_at_once(SYNC, workers, store, SECONDS))
+    asyncio.run(read_all(workers[0], store))
     return Run("redis", workers)
 
 
@@ -183,10 +185,11 @@ def history(*calls: tuple[str, Any]) -> Any:
         ([CREATED, ("write", (2, "0")), DELETED, ("read", (2, "0"))], [1.2], False),
     ],
 )
+@pytest.mark.parametrize("name", ["redis", "postgres_memory"])
 def test_only_a_creation_that_met_a_fault_may_happen_after_a_deletion(
-    calls: list[tuple[str, Any]], faults: list[float], is_possible: bool
+    name: str, calls: list[tuple[str, Any]], faults: list[float], is_possible: bool
 ) -> None:
-    run = Run("redis", [history(*calls)], [Fault(moment, "held") for moment in faults])
+    run = Run(name, [history(*calls)], [Fault(moment, "held") for moment in faults])
 
     with nullcontext() if is_possible else pytest.raises(AssertionError, match="no order"):
         run.check()
