@@ -30,6 +30,3 @@ async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
         with pytest.raises(RecordTooLargeError):
             await store.store_conversation(conversation(long))
         assert await store.get_conversation_by_id(long) is None
-
-
-# Records that are stored again

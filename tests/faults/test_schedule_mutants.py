@@ -6,9 +6,10 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore
 from tests.behaviour.apis import SYNC
 from tests.behaviour.samples import conversation
+from tests.faults.linearizability import Operation
+from tests.faults.schedules import Fault
 from tests.faults.workload import Run, call_at_once, read_all, recorders
 
 SECONDS = 1.0
@@ -159,3 +162,34 @@ def twice_is_caught(seed: int) -> bool:
         except AssertionError as error:
             return "no order" in str(error)
     return False
+
+
+CREATED, DELETED = ("create", (1, None)), ("delete", True)
+
+
+def history(*calls: tuple[str, Any]) -> Any:
+    """Return a worker that has made calls of one record, one each second."""
+    made = [
+        Operation(name, 0, float(second), second + 0.5, result)
+        for second, (name, result) in enumerate(calls)
+    ]
+    return SimpleNamespace(history=made)
+
+
+@pytest.mark.parametrize(
+    ("calls", "faults", "is_possible"),
+    [
+        ([CREATED, DELETED, ("read", (1, None))], [0.2], True),
+        ([CREATED, DELETED, ("read", (1, None))], [], False),
+        ([CREATED, DELETED, ("read", (1, None))], [1.2], False),
+        ([CREATED, ("write", (2, "0")), DELETED, ("read", (2, "0"))], [1.2], False),
+    ],
+)
+@pytest.mark.parametrize("name", ["redis", "postgres_memory"])
+def test_only_a_creation_that_met_a_fault_may_happen_after_a_deletion(
+    name: str, calls: list[tuple[str, Any]], faults: list[float], is_possible: bool
+) -> None:
+    run = Run(name, [history(*calls)], [Fault(moment, "held") for moment in faults])
+
+    with nullcontext() if is_possible else pytest.raises(AssertionError, match="no order"):
+        run.check()

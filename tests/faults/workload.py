@@ -109,13 +109,13 @@ class Run:
     def _late_creations(self, calls: Sequence[Operation]) -> list[Operation]:
         """Return the first attempts that may create a state at any later time.
 
-        On Redis nothing is left of a deleted state that would tell a creation that the network has
-        held from a new one.
+        On a server nothing is left of a deleted state that would tell a creation that the network
+        has held from a new one.
         """
         return [
             replace(call, result=UNKNOWN)
             for call in calls
-            if self.name == "redis" and call.name == "create" and self._met_a_fault(call)
+            if is_memory(self.name) and call.name == "create" and self._met_a_fault(call)
         ]
 
     def _met_a_fault(self, call: Operation) -> bool:

@@ -134,7 +134,7 @@ class Updates:
         *,
         read: Stored | None = None,
         parse: bool = True,
-    ) -> tuple[WorkingMemory | None, bool]:
+    ) -> tuple[Data, bool]:
         """Change a conversation's state, after the calls before this one.
 
         Args:
@@ -181,7 +181,7 @@ class Updates:
                         raise
                 if save is None:
                     if is_current:
-                        return _memory_of(stored), False
+                        return stored.data, False
                     stored = None
                     continue
                 request = partial(self._backend.write, save, again, deadline)
@@ -192,7 +192,7 @@ class Updates:
                         # Other processes wait, too: one that writes again at once, with the state
                         # that it has, would keep them waiting.
                         sleep(_COURTESY)
-                    return new if isinstance(new, WorkingMemory) else None, True
+                    return new, True
                 stored, is_current = self._remembered(conversation_id, outcome, parse), True
                 conflicts += 1
         finally:
@@ -403,10 +403,6 @@ class Updates:
             return None
         set_unvalidated(memory, version_token=stored.mark)
         return memory
-
-
-def _memory_of(stored: Stored) -> WorkingMemory | None:
-    return stored.data if isinstance(stored.data, WorkingMemory) else None
 
 
 def _this_process() -> str:

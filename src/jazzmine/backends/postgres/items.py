@@ -146,8 +146,8 @@ def _parameters(
 
 
 def _array(values: list[bytes | None]) -> list[bytes | None] | None:
-    """Return None for nothing but None, which psycopg sends as text, without a type for it."""
-    return None if all(value is None for value in values) else values
+    # The driver writes one without any bytes as a text.
+    return values if any(value is not None for value in values) else None
 
 
 def _change(change: ItemChange) -> dict[str, object]:
