@@ -50,22 +50,6 @@ async def test_a_turn_that_is_delivered_twice_and_answered_differently_conflicts
     assert await chat.get_messages_by_conversation_id("c1") == [question, answer]
 
 
-@pytest.mark.each_value
-@pytest.mark.smoke
-@pytest.mark.parametrize("expected", ["m1", "elsewhere"])
-async def test_an_append_to_what_is_not_the_newest_is_refused(
-    chat: MessageStore, expected: str
-) -> None:
-    await chat.store_conversation(conversation("c2"))
-    await chat.store_messages([*messages("m1", "m2"), message("elsewhere", conversation_id="c2")])
-
-    with pytest.raises(ConflictError) as caught:
-        await chat.append_messages("c1", [message("m3")], expected_last=expected)
-
-    assert caught.value.newest_id == "m2"
-    assert await stored(chat) == ["m1", "m2"]
-
-
 async def test_the_same_content_may_be_written_differently(chat: MessageStore) -> None:
     nested = {"bb": 1, "a": {"d": 2, "c": [3]}, "zero": -0.0}
     given = message("m1", sentiment_score=-0.0, metadata=nested)
