@@ -7,9 +7,7 @@ import asyncio
 import pytest
 
 from jazzmine.core.message_store import MessageStore
-from jazzmine.errors import (
-    RecordTooLargeError,
-)
+from jazzmine.errors import RecordTooLargeError
 from tests.backends.postgres_samples import config, conversation, message
 
 

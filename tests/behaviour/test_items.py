@@ -10,12 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from jazzmine import StoreClosedError
-from jazzmine.core.long_term_memory import (
-    DeleteItem,
-    LongTermMemoryStore,
-    MemoryItem,
-    PutItem,
-)
+from jazzmine.core.long_term_memory import DeleteItem, LongTermMemoryStore, MemoryItem, PutItem
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
 from tests.behaviour.edge_values import KEYS, TEXTS, VALUES

@@ -9,27 +9,12 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from jazzmine.core.working_memory import WorkingMemory, WorkingMemoryStore
 from tests.behaviour.apis import Api, Runner
 from tests.behaviour.backends import Backend
-from tests.behaviour.memory_model import (
-    CIDS,
-    Ending,
-    MemoryModel,
-    cids,
-    ending,
-    outcome,
-    updates,
-)
+from tests.behaviour.memory_model import CIDS, Ending, MemoryModel, cids, ending, outcome, updates
 from tests.behaviour.memory_samples import Update, busy, clear_deeply
 from tests.behaviour.state_machine import SETTINGS
 from tests.mutants import run_machine

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine import (
-    JazzmineError,
-    ScopeError,
-    StoreClosedError,
-    TraceFilter,
-)
+from jazzmine import JazzmineError, ScopeError, StoreClosedError, TraceFilter
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api, Runner
 from tests.behaviour.backends import Backend, Config

@@ -21,12 +21,7 @@ import pytest
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.apis import APIS, ASYNC, SYNC, Api, as_async
 from tests.behaviour.samples import conversation, ids, message
-from tests.faults.histories import (
-    KEY,
-    MEMORY_CALLS,
-    MESSAGE_CALLS,
-    Recorder,
-)
+from tests.faults.histories import KEY, MEMORY_CALLS, MESSAGE_CALLS, Recorder
 from tests.faults.history_checks import CALLS, Client, check
 from tests.faults.log_histories import LogRecorder
 from tests.faults.networks import NETWORKS, Config, config_of, is_memory

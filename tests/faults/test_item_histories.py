@@ -20,14 +20,7 @@ from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.long_term_memory.sqlite import SQLiteItemBackend
 from jazzmine.backends.sqlite.items import ITEM_TABLES
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
-from jazzmine.records.item_rows import (
-    Cursor,
-    ItemChange,
-    ItemConflict,
-    ItemQuery,
-    ItemRow,
-    Outcome,
-)
+from jazzmine.records.item_rows import Cursor, ItemChange, ItemConflict, ItemQuery, ItemRow, Outcome
 from jazzmine.records.log import ANY
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from tests.behaviour.apis import APIS, SYNC, Api

@@ -16,14 +16,7 @@ from tests.behaviour.samples import conversation
 from tests.faults.networks import NETWORKS, Network, is_memory
 from tests.faults.schedules import Schedule, seed
 from tests.faults.sizes import TOLERANCE, report, size
-from tests.faults.workload import (
-    TIMEOUT,
-    WORKERS,
-    Run,
-    call_at_once,
-    read_all,
-    recorders,
-)
+from tests.faults.workload import TIMEOUT, WORKERS, Run, call_at_once, read_all, recorders
 
 # If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
