@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+from pydantic import ValidationError
+
 from jazzmine.encryption.keyring import Keyring, context, require_accepted
 from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_without_keys
 from jazzmine.records.memory_json import from_json, to_json
@@ -9,6 +13,8 @@ from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["StateForm"]
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 # Versions without encryption refuse this number, and leave the state as it is.
 _ENCRYPTED_FORMAT = 2
@@ -38,15 +44,24 @@ class StateForm:
 
     def read(
         self, data: bytes, conversation_id: str, user_id: str, kind: type[WorkingMemory]
-    ) -> WorkingMemory:
-        """Return the working memory that was stored.
+    ) -> WorkingMemory | None:
+        """Return the working memory that was stored; log one that cannot be read, and return None.
 
         Raises:
             DecryptionError: it does not open, is not encrypted, or there are no keys.
             NewerFormatError: a newer version of this library wrote it.
-            ValidationError: it is not JSON, or a field is missing or has a wrong type.
         """
-        return from_json(self._opened(data, conversation_id, user_id), kind)
+        opened = self._opened(data, conversation_id, user_id)
+        try:
+            return from_json(opened, kind)
+        except ValidationError as error:
+            logger.error(
+                "the working memory of conversation %r cannot be read (%s): the conversation"
+                " starts anew",
+                conversation_id,
+                "; ".join(f"{e['type']} at {e['loc']}" for e in error.errors()[:3]),
+            )
+            return None
 
     def rekeyed(self, data: bytes, conversation_id: str, user_id: str) -> bytes:
         """Return the stored state, encrypted with the first key; raise as `read`."""

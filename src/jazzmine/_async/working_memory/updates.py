@@ -13,8 +13,6 @@ from functools import partial
 from time import monotonic
 from typing import TypeAlias, TypeVar
 
-from pydantic import ValidationError
-
 from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.keyed_locks import KeyedLocks
 from jazzmine._async.working_memory.backend import WorkingMemoryBackend
@@ -384,23 +382,12 @@ class Updates:
         known = self.known.get(conversation_id)
         if known is not None and known.mark == stored.mark:
             return known
-        parsed = stored._replace(data=self._parsed(conversation_id, data, stored))
+        memory = self._form.read(data, conversation_id, stored.user_id, self._memory_type)
+        if memory is not None:
+            set_unvalidated(memory, version_token=stored.mark)
+        parsed = stored._replace(data=memory)
         self.known.keep(conversation_id, parsed, len(data))
         return parsed
-
-    def _parsed(self, conversation_id: str, data: bytes, stored: Stored) -> WorkingMemory | None:
-        try:
-            memory = self._form.read(data, conversation_id, stored.user_id, self._memory_type)
-        except ValidationError as error:
-            logger.error(
-                "the working memory of conversation %r cannot be read (%s): the conversation"
-                " starts anew",
-                conversation_id,
-                "; ".join(f"{e['type']} at {e['loc']}" for e in error.errors()[:3]),
-            )
-            return None
-        set_unvalidated(memory, version_token=stored.mark)
-        return memory
 
 
 def _this_process() -> str:
