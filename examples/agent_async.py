@@ -22,13 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from jazzmine import (
-    IntegrityError,
-    LockTimeoutError,
-    Message,
-    NotFoundError,
-    StoreUnavailableError,
-)
+from jazzmine import IntegrityError, LockTimeoutError, Message, NotFoundError, StoreUnavailableError
 from jazzmine.core import MessageStore, WorkingMemoryStore
 
 logger = logging.getLogger(__name__)

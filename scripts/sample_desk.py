@@ -19,14 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "order_desk"))
 
 import rules
-from jazzmine import (
-    Conversation,
-    FlowEvent,
-    LLMCallRecord,
-    Message,
-    TurnTrace,
-    WorkingMemory,
-)
+from jazzmine import Conversation, FlowEvent, LLMCallRecord, Message, TurnTrace, WorkingMemory
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 
 __all__ = ["NEWEST", "fill"]

@@ -14,12 +14,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.behaviour.backends import (
-    ITEM_BACKENDS,
-    MEMORY_BACKENDS,
-    MESSAGE_BACKENDS,
-    Backend,
-)
+from tests.behaviour.backends import ITEM_BACKENDS, MEMORY_BACKENDS, MESSAGE_BACKENDS, Backend
 from tests.combinations import keep_needed
 from tests.faults.sizes import SOAK
 from tests.left_out import LeftOut

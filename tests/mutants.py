@@ -7,6 +7,8 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.behaviour.apis import ASYNC, Api
+from tests.behaviour.backends import Backend
 from tests.faults.sizes import SOAK
 
 __all__ = ["require_overrides", "run_machine", "run_until_it_fails"]
@@ -33,20 +35,17 @@ def run_until_it_fails(machine: Any, rounds: int = 100) -> None:
         run_state_machine_as_test(seed(number)(machine), settings=ROUND)
 
 
-def run_machine(machine: Any, settings_of_soak: settings, share: float) -> None:
+def run_machine(machine: Any, settings_of_soak: settings, api: Api, backend: Backend) -> None:
     """Run a state machine: a few rounds in the suite, and as its settings say for `scripts/soak`.
 
-    Args:
-        machine: the state machine of a store.
-        settings_of_soak: how many and how long sequences `scripts/soak` makes.
-        share: the part of them that is made on the store's back end.
+    The sync API, which is generated, has one round.
     """
     if not SOAK:
-        return run_until_it_fails(machine, max(1, round(3 * share)))
-    examples = int(settings_of_soak.max_examples * share)
-    return run_state_machine_as_test(
-        machine, settings=settings(settings_of_soak, max_examples=examples)
-    )
+        rounds = round(3 * backend.share) if api is ASYNC else 1
+        return run_until_it_fails(machine, max(1, rounds))
+    examples = int(settings_of_soak.max_examples * backend.share)
+    chosen = settings(settings_of_soak, max_examples=examples)
+    return run_state_machine_as_test(machine, settings=chosen)
 
 
 def require_overrides(mutant: type) -> None:

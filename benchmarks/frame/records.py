@@ -11,12 +11,7 @@ import uuid
 from collections.abc import Iterator
 
 from jazzmine.core.message_store import Conversation, Entity, Message, MessageRole
-from jazzmine.core.message_store.models import (
-    LLMCallRecord,
-    ScriptGenAttempt,
-    ToolTrace,
-    TurnTrace,
-)
+from jazzmine.core.message_store.models import LLMCallRecord, ScriptGenAttempt, ToolTrace, TurnTrace
 
 START = 1_700_000_000_000
 AGENT = "agent-" + str(uuid.UUID(int=random.Random("agent").getrandbits(128)))

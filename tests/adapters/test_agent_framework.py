@@ -6,12 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from agent_framework import (
-    AgentSession,
-    Content,
-    InMemoryHistoryProvider,
-    Message,
-)
+from agent_framework import AgentSession, Content, InMemoryHistoryProvider, Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -20,14 +20,7 @@ from jazzmine.core import MessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore as SyncLongTermMemoryStore
-from tests.adapters.scripted_google_adk import (
-    OWNER,
-    PLACE,
-    changing,
-    items_config,
-    said,
-    texts,
-)
+from tests.adapters.scripted_google_adk import OWNER, PLACE, changing, items_config, said, texts
 from tests.behaviour.backends import Config
 
 

@@ -17,13 +17,7 @@ from jazzmine.adapters import _google_adk_state
 from jazzmine.adapters.google_adk import JazzmineSessionService
 from jazzmine.core import MessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
-from tests.adapters.scripted_google_adk import (
-    OWNER,
-    PLACE,
-    changing,
-    said,
-    texts,
-)
+from tests.adapters.scripted_google_adk import OWNER, PLACE, changing, said, texts
 
 
 @pytest.fixture

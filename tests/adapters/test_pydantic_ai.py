@@ -8,10 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic_ai import BinaryContent, DeferredToolRequests
 from pydantic_ai.conversation import Conversation
-from pydantic_ai.conversation_store import (
-    ConversationConflict,
-    ConversationRecord,
-)
+from pydantic_ai.conversation_store import ConversationConflict, ConversationRecord
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,

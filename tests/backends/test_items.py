@@ -13,13 +13,7 @@ import psycopg
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import (
-    Conversation,
-    DeleteItem,
-    MemoryItem,
-    PutItem,
-    RecordTooLargeError,
-)
+from jazzmine import Conversation, DeleteItem, MemoryItem, PutItem, RecordTooLargeError
 from jazzmine.backends.postgres import items as postgres_items
 from jazzmine.backends.postgres.schema import in_schema
 from jazzmine.config import PostgresConfig, SQLiteConfig, long_term_memory_config

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.sync.working_memory import (
-    WorkingMemory,
-    WorkingMemoryStore,
-)
+from jazzmine.sync.working_memory import WorkingMemory, WorkingMemoryStore
 
 
 def working_memory(cid: str = "c") -> WorkingMemory:

@@ -8,9 +8,7 @@ import time
 
 import pytest
 
-from jazzmine.errors import (
-    StoreUnavailableError,
-)
+from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres

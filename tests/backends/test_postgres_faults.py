@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine.core.message_store import MessageStore
-from jazzmine.errors import (
-    StoreUnavailableError,
-)
+from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.backends.postgres_samples import behind, config, conversation, message, trace
 from tests.faults.sizes import LENIENCE, TOLERANCE

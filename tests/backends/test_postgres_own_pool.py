@@ -16,7 +16,8 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 import jazzmine.core.postgres
 import jazzmine.sync.postgres
-from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.errors import ConfigurationError, ConflictError, StoreUnavailableError
+from jazzmine.records.types import MAX_INT
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_apis import APIS, MESSAGES, opened
 from tests.backends.postgres_samples import bound, config, conversation, message, trace
@@ -77,6 +78,26 @@ async def test_a_call_on_the_pool_of_the_application_ends_at_its_deadline(
             with pytest.raises(StoreUnavailableError):
                 await store.store_message(message("m1"))
         await store.store_message(message("m2"))
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_one_of_several_appends_wins_in_repeatable_read_too(api: str, schema: str) -> None:
+    kwargs = {**ROWS, "options": r"-c default_transaction_isolation=repeatable\ read"}
+    async with (
+        pool_of(api, kwargs=kwargs, min_size=4, max_size=4) as pool,
+        opened(api, config(schema, pool=pool)) as store,
+    ):
+        # Nothing raises its time.
+        one = conversation().model_copy(update={"last_updated_at": MAX_INT})
+        await store.store_conversation(one)
+        last = None
+        for number in range(20):
+            given = [message(f"{number} {n}") for n in range(4)]
+            appends = (store.append_messages("c1", [one], expected_last=last) for one in given)
+            outcomes = await asyncio.gather(*appends, return_exceptions=True)
+            [[appended]] = [one for one in outcomes if isinstance(one, list)]
+            assert sum(isinstance(one, ConflictError) for one in outcomes) == 3
+            last = appended.id
 
 
 @pytest.mark.parametrize(

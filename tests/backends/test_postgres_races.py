@@ -7,9 +7,7 @@ import asyncio
 import pytest
 
 from jazzmine.core.message_store import MessageStore
-from jazzmine.errors import (
-    RecordTooLargeError,
-)
+from jazzmine.errors import RecordTooLargeError
 from tests.backends.postgres_samples import config, conversation, message
 
 
@@ -30,6 +28,3 @@ async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
         with pytest.raises(RecordTooLargeError):
             await store.store_conversation(conversation(long))
         assert await store.get_conversation_by_id(long) is None
-
-
-# Records that are stored again

@@ -12,10 +12,7 @@ import pytest
 from jazzmine.backends.sqlite import database
 from jazzmine.backends.sqlite import migrations as migrations_module
 from jazzmine.backends.sqlite.migrations import Migration, migrations
-from jazzmine.errors import (
-    ConfigurationError,
-    RecordTooLargeError,
-)
+from jazzmine.errors import ConfigurationError, RecordTooLargeError
 from jazzmine.sync.message_store import SQLiteMessageStore
 from tests.backends.sqlite_stores import execute, opened
 from tests.behaviour.samples import conversation, full_message, full_trace, message

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from jazzmine import ANY, ConflictError, DeleteItem, MemoryItem, PutItem
 from jazzmine.records.json_values import contains
@@ -28,6 +28,7 @@ EXPIRED, LATER = 1, 2**53
 places = st.tuples(st.sampled_from(NAMESPACES), st.sampled_from(KEYS))
 prefixes = st.sampled_from([(), *NAMESPACES, ("x",)])
 users = st.sampled_from([None, "ann", "bob"])
+owners = st.sampled_from(["ann", "bob"])
 values = st.fixed_dictionaries(
     {},
     optional={
@@ -113,7 +114,17 @@ class ItemMachine(RuleBasedStateMachine):
         self.former.setdefault(place, []).append(stored.revision)
         self.stored[place] = stored
 
+    def stored_place(self, place: Place) -> Place:
+        """Return a place of a stored item, which few of those that are drawn are."""
+        number = NAMESPACES.index(place[0]) + KEYS.index(place[1])
+        return list(self.stored)[number % len(self.stored)] if self.stored else place
+
     # The calls
+
+    @initialize(several=st.lists(drafts(), min_size=3, max_size=6))
+    def begin(self, several: list[MemoryItem]) -> None:
+        for draft in several:
+            self.put(draft, "any")
 
     @rule(draft=drafts(), expectation=expectations)
     def put(self, draft: MemoryItem, expectation: str) -> None:
@@ -280,7 +291,7 @@ class ItemMachine(RuleBasedStateMachine):
     )
     def renew(self, chosen: list[Place], end: int | None, is_former: bool) -> None:
         given = []
-        for place in chosen:
+        for place in dict.fromkeys(map(self.stored_place, chosen)):
             if place in self.stored:
                 revision = self.former[place][0] if is_former else self.stored[place].revision
                 changes: dict[str, Any] = {"expires_at": end, "revision": revision}
@@ -297,7 +308,15 @@ class ItemMachine(RuleBasedStateMachine):
         for place in map(place_of, renewed):
             self.stored[place] = self.stored[place].model_copy(update={"expires_at": end})
 
-    @rule(user=st.sampled_from(["ann", "bob"]))
+    @rule(what=st.sampled_from(["erase", "move", "prune"]), user=owners, taker=owners)
+    def remove_or_move(self, what: str, user: str, taker: str) -> None:
+        if what == "erase":
+            self.erase_user(user)
+        elif what == "move":
+            self.move_user(user, taker)
+        else:
+            self.prune()
+
     def erase_user(self, user: str) -> None:
         gone = [place for place, one in self.stored.items() if one.user_id == user]
 
@@ -305,7 +324,6 @@ class ItemMachine(RuleBasedStateMachine):
         for place in gone:
             del self.stored[place]
 
-    @rule(giver=st.sampled_from(["ann", "bob"]), taker=st.sampled_from(["ann", "bob"]))
     def move_user(self, giver: str, taker: str) -> None:
         theirs = [place for place, one in self.stored.items() if one.user_id == giver != taker]
 
@@ -313,7 +331,6 @@ class ItemMachine(RuleBasedStateMachine):
         for place in theirs:
             self.stored[place] = self.stored[place].model_copy(update={"user_id": taker})
 
-    @rule()
     def prune(self) -> None:
         gone = self.stored.keys() - self.live().keys()
 

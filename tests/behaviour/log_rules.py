@@ -8,15 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from jazzmine import (
-    ANY,
-    NOTHING,
-    ConflictError,
-    Conversation,
-    Message,
-    NotFoundError,
-    TurnTrace,
-)
+from jazzmine import ANY, NOTHING, ConflictError, Conversation, Message, NotFoundError, TurnTrace
 from tests.behaviour.draws import (
     CONVERSATIONS,
     LOST,

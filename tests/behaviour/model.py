@@ -23,7 +23,7 @@ from jazzmine import (
     TurnTrace,
     UsageSummary,
 )
-from tests.behaviour.trace_model import json_text, keys_of, meets, summary_of
+from tests.behaviour.trace_model import is_tagged, keys_of, meets, summary_of
 from tests.behaviour.window_model import window_of
 
 AnyRecord = TypeVar("AnyRecord", Conversation, Message, TurnTrace)
@@ -67,7 +67,7 @@ class Model:
         latest_first = reversed(self.conversations.values())
         newest_first = sorted(latest_first, key=lambda c: -c.last_updated_at)
         rest = _page([c for c in newest_first if wanted(c)], after=after)
-        return [c for c in rest if _tagged(c, where or {})][:limit]
+        return [c for c in rest if is_tagged(c, where or {})][:limit]
 
     def delete_conversation(self, conversation_id: str) -> bool:
         for message in list(self.messages.values()):
@@ -124,7 +124,7 @@ class Model:
         for conversation in oldest:
             times = [m.timestamp for m in self.get_messages_by_conversation_id(conversation.id)]
             is_old = max([conversation.last_updated_at, *times]) < before
-            if pruned < limit and is_old and _tagged(conversation, where or {}):
+            if pruned < limit and is_old and is_tagged(conversation, where or {}):
                 pruned += self.delete_conversation(conversation.id)
         return pruned
 
@@ -268,13 +268,7 @@ class Model:
     def fork_conversation(
         self, conversation_id: str, new_ids: dict[str, tuple[str, str | None]], copy: Conversation
     ) -> None:
-        """Copy a conversation's messages under the ids that a store has chosen.
-
-        Args:
-            conversation_id: the conversation to copy.
-            new_ids: the ids of the new message and of its trace, by the id of the copied message.
-            copy: the new conversation.
-        """
+        """Copy messages, by whose ids `new_ids` has the ids of the copy and of its trace."""
         self.store_conversation(copy)
         traces = {trace.message_id: trace for trace in self.traces.values()}
         for message_id, (new_id, _) in new_ids.items():
@@ -402,10 +396,3 @@ def _page(
             raise NotFoundError
         records = records[[record.id for record in records].index(after) + 1 :]
     return records if limit is None else records[:limit]
-
-
-def _tagged(conversation: Conversation, where: dict[str, Any]) -> bool:
-    held = {
-        key: json_text(conversation.metadata[key]) for key in where if key in conversation.metadata
-    }
-    return held == {key: json_text(value) for key, value in where.items()}

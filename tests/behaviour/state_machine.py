@@ -12,13 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from pydantic import ValidationError
 
 from jazzmine import (
@@ -228,7 +222,7 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         several = [message, between, later] if between.id != message.id else [message, later]
         self.write("store_messages", several)
 
-    @rule(trace=traces, strays=strays)
+    @rule(trace=traces, strays=st.booleans())
     def store_turn_trace(self, trace: TurnTrace, strays: bool) -> None:
         self.write("store_turn_trace", self.of_message(trace, strays))
 

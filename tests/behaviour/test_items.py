@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from jazzmine.core.long_term_memory import (
-    DeleteItem,
-    LongTermMemoryStore,
-    MemoryItem,
-    PutItem,
-)
+from jazzmine import StoreClosedError
+from jazzmine.core.long_term_memory import DeleteItem, LongTermMemoryStore, MemoryItem, PutItem
 from tests.behaviour.apis import Api
+from tests.behaviour.backends import Config
 from tests.behaviour.edge_values import KEYS, TEXTS, VALUES
 
 before_hooks = pytest.mark.before_hooks
@@ -101,6 +99,45 @@ async def test_an_item_is_renewed_once_in_a_call(items: LongTermMemoryStore) -> 
         await items.renew([fact(), fact()])
     with pytest.raises(TypeError):
         await items.renew([PutItem(fact())])  # type: ignore[list-item]
+
+
+# Ends
+
+
+async def test_all_items_of_a_user_are_erased(items: LongTermMemoryStore) -> None:
+    await items.apply([PutItem(fact(f"{n:04}", user_id="ann")) for n in range(1200)])
+    await items.put(fact("expired", user_id="ann", expires_at=1))
+    kept = await items.apply([PutItem(fact("x")), PutItem(fact("y", user_id="anna"))])
+
+    assert await items.erase_user("ann") == 1201
+    assert await items.erase_user("ann") == 0
+
+    assert await items.list_items() == kept
+
+
+@pytest.mark.smoke
+async def test_expired_items_are_pruned(items: LongTermMemoryStore) -> None:
+    later = time.time_ns() // 1_000_000 + 3_600_000
+    expired = [PutItem(fact(f"{n}", expires_at=n + 1)) for n in range(5)]
+    kept = await items.apply([PutItem(fact("kept", expires_at=later)), PutItem(fact("x"))])
+    await items.apply(expired)
+
+    assert await items.prune_expired(limit=2) == 2
+    assert await items.prune_expired(limit=0) == 0
+    assert await items.prune_expired() == 3
+    assert await items.prune_expired() == 0
+
+    assert await items.list_items() == kept
+
+
+async def test_a_store_is_pinged_and_closed(api: Api, item_config: Config) -> None:
+    async with await api.LongTermMemoryStore.initialize(item_config) as items:
+        await items.ping()
+    await items.close()
+
+    for call in (items.ping, items.list_items, lambda: items.put(fact())):
+        with pytest.raises(StoreClosedError):
+            await call()
 
 
 # Copies

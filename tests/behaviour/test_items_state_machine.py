@@ -23,4 +23,4 @@ def test_the_store_has_the_results_of_its_model(
             runner = shared_runner
             count = 2 if item_backend.shared else 1
 
-        run_machine(BackendMachine, SETTINGS, item_backend.share)
+        run_machine(BackendMachine, SETTINGS, api, item_backend)

@@ -8,32 +8,16 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from jazzmine.core.working_memory import WorkingMemory, WorkingMemoryStore
 from tests.behaviour.apis import Api, Runner
 from tests.behaviour.backends import Backend
-from tests.behaviour.memory_model import (
-    CIDS,
-    Ending,
-    MemoryModel,
-    cids,
-    ending,
-    outcome,
-    updates,
-)
+from tests.behaviour.memory_model import CIDS, Ending, MemoryModel, cids, ending, outcome, updates
 from tests.behaviour.memory_samples import Update, busy, clear_deeply
 from tests.behaviour.state_machine import SETTINGS
+from tests.mutants import run_machine
 
 pytestmark = pytest.mark.variants
 
@@ -160,5 +144,4 @@ def test_the_store_has_the_results_of_its_model(api: Api, memory_backend: Backen
             super().teardown()
             self.opened.__exit__(None, None, None)
 
-    examples = int(SETTINGS.max_examples * memory_backend.share)
-    run_state_machine_as_test(BackendMachine, settings=settings(SETTINGS, max_examples=examples))
+    run_machine(BackendMachine, SETTINGS, api, memory_backend)

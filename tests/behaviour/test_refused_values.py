@@ -10,13 +10,7 @@ from pydantic import ValidationError
 from jazzmine import Entity
 from jazzmine.core.message_store import Message, MessageStore, TraceFilter, TurnTrace
 from tests.behaviour.edge_values import IMPOSSIBLE_VALUES
-from tests.behaviour.samples import (
-    conversation,
-    full_trace,
-    message,
-    tool_trace,
-    trace,
-)
+from tests.behaviour.samples import conversation, full_trace, message, tool_trace, trace
 
 pytestmark = pytest.mark.before_hooks
 

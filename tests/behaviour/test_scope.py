@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine import (
-    JazzmineError,
-    ScopeError,
-    StoreClosedError,
-    TraceFilter,
-)
+from jazzmine import JazzmineError, ScopeError, StoreClosedError, TraceFilter
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api, Runner
 from tests.behaviour.backends import Backend, Config
@@ -174,4 +169,4 @@ def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
             remembers=backend.name == "mongodb",
             kind=ScopedMachine,
         )
-        run_machine(stores, SETTINGS, backend.share)
+        run_machine(stores, SETTINGS, api, backend)

@@ -21,4 +21,4 @@ def test_any_sequence_of_calls_has_the_results_of_the_model(
             runner,
             remembers=backend.name == "mongodb",
         )
-        run_machine(stores, SETTINGS, backend.share)
+        run_machine(stores, SETTINGS, api, backend)

@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from jazzmine import (
-    IntegrityError,
-    NotFoundError,
-    TraceFilter,
-)
+from jazzmine import IntegrityError, NotFoundError, TraceFilter
 from jazzmine.core.message_store import MessageStore
 from jazzmine.core.working_memory import WorkingMemory, WorkingMemoryStore
 from tests.behaviour.apis import Api

@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine.core.working_memory import (
-    ToolCallRecord,
-    WorkingMemory,
-    WorkingMemoryStore,
-)
+from jazzmine.core.working_memory import ToolCallRecord, WorkingMemory, WorkingMemoryStore
 from jazzmine.errors import StaleWorkingMemoryError
 from tests.behaviour.apis import Api
 from tests.behaviour.memory_samples import busy

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine.core.working_memory import (
-    WorkingMemoryStore,
-)
+from jazzmine.core.working_memory import WorkingMemoryStore
 from tests.behaviour.apis import Api
 from tests.behaviour.memory_samples import TTL, busy, clear_deeply
 

@@ -7,11 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from jazzmine.core.working_memory import (
-    TurnCache,
-    WorkingMemory,
-    WorkingMemoryStore,
-)
+from jazzmine.core.working_memory import TurnCache, WorkingMemory, WorkingMemoryStore
 from jazzmine.records.memory_copy import deep_copy
 from tests.behaviour.apis import Api
 from tests.behaviour.memory_samples import (

@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine.core.working_memory import (
-    ConversationStatus,
-    WorkingMemory,
-    WorkingMemoryStore,
-)
+from jazzmine.core.working_memory import ConversationStatus, WorkingMemory, WorkingMemoryStore
 from jazzmine.errors import NotAppliedError
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config

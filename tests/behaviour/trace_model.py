@@ -1,4 +1,4 @@
-"""Which traces a filter matches, and their sums: parts of the model of a message store."""
+"""What filters match, and sums of traces: parts of the model of a message store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from jazzmine import TraceFilter, TurnTrace, UsageSummary
+from jazzmine import Conversation, TraceFilter, TurnTrace, UsageSummary
 
 
 def meets(trace: TurnTrace, where: TraceFilter) -> bool:
@@ -79,3 +79,10 @@ def summary_of(key: str, traces: list[TurnTrace], by: str) -> UsageSummary:
         total_energy_kwh=0 if by == "model" else sum(t.total_energy_kwh for t in traces),
         total_co2_g=0 if by == "model" else sum(t.total_co2_g for t in traces),
     )
+
+
+def is_tagged(conversation: Conversation, where: dict[str, Any]) -> bool:
+    held = {
+        key: json_text(conversation.metadata[key]) for key in where if key in conversation.metadata
+    }
+    return held == {key: json_text(value) for key, value in where.items()}

@@ -18,12 +18,7 @@ from jazzmine.backends.postgres import doctor as doctor_postgres_checks
 from jazzmine.backends.postgres.schema import MEMORY_TABLES, MESSAGE_TABLES, Migration, migrations
 from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
 from jazzmine.config import working_memory_config
-from jazzmine.sync import (
-    LongTermMemoryStore,
-    MemoryItem,
-    MessageStore,
-    WorkingMemoryStore,
-)
+from jazzmine.sync import LongTermMemoryStore, MemoryItem, MessageStore, WorkingMemoryStore
 from tests.behaviour.samples import conversation
 from tests.cli.program import all_records, objects, run
 from tests.encryption.keys import FIRST, as_text

@@ -10,13 +10,7 @@ import sys
 from pathlib import Path
 
 from tests.examples.places import postgres_url
-from tests.examples.serving import (
-    EXAMPLES,
-    agent_async,
-    assert_whole,
-    django_project,
-    many,
-)
+from tests.examples.serving import EXAMPLES, agent_async, assert_whole, django_project, many
 from tests.servers import redis
 
 PROJECT = EXAMPLES / "django_project"

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
+from inspect import isawaitable
 from typing import Any, Generic, TypeVar
 
 from tests.faults.linearizability import Operation
@@ -44,47 +45,36 @@ class RandomCalls(ABC, Generic[Given]):
         """Return a random number of seconds."""
         return self._random.uniform(0, longest)
 
-    def call(self, store: Any) -> None:
-        """Make one random call of the sync API."""
-        self.make(store, *self.choose())
-
-    def make(self, store: Any, name: str, given: Given) -> Any:
-        """Make a call of the sync API, and return its result in the form of the history."""
-        began = time.monotonic()
-        result: Any
-        try:
-            result = self._start(store, name, given)
-        except Exception as error:
-            result = error
-        return self._remember(name, given, began, result)
-
-    async def call_async(
-        self, store: Any, cancelled: float, soonest: float = 0.0, latest: float = 0.003
+    async def call(
+        self, store: Any, cancelled: float = 0.0, soonest: float = 0.0, latest: float = 0.003
     ) -> None:
-        """Make one random call of the async API.
+        """Make one random call of either API.
 
         Args:
-            cancelled: the probability that it is cancelled.
+            store: the store.
+            cancelled: the probability that it is cancelled, which the async API alone knows.
             soonest: the earliest time of the cancellation, in s after the beginning.
             latest: the latest time of the cancellation.
         """
         name, given = self.choose()
         after = None
-        if self._random.random() < cancelled:
+        if cancelled and self._random.random() < cancelled:
             after = self._random.uniform(soonest, latest)
-        await self.make_async(store, name, given, after)
+        await self.make(store, name, given, after)
 
-    async def make_async(
+    async def make(
         self, store: Any, name: str, given: Given, cancelled_after: float | None = None
     ) -> Any:
-        """Make a call of the async API, and return its result in the form of the history."""
+        """Make a call of either API, and return its result in the form of the history."""
         began = time.monotonic()
-        call = asyncio.ensure_future(self._start(store, name, given))
-        if cancelled_after is not None:
-            asyncio.get_running_loop().call_later(cancelled_after, call.cancel)
         result: Any
         try:
-            result = await call
+            result = self._start(store, name, given)
+            if cancelled_after is not None:
+                result = asyncio.ensure_future(result)
+                asyncio.get_running_loop().call_later(cancelled_after, result.cancel)
+            if isawaitable(result):
+                result = await result
         except (Exception, asyncio.CancelledError) as error:
             result = error
         return self._remember(name, given, began, result)

@@ -11,23 +11,17 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine.core import message_store as async_messages
-from jazzmine.core import working_memory as async_memory
 from jazzmine.sync.message_store import MessageStore
-from jazzmine.sync.working_memory import WorkingMemoryStore
+from tests.behaviour.apis import APIS, ASYNC, SYNC, Api, as_async
 from tests.behaviour.samples import conversation, ids, message
-from tests.faults.histories import (
-    KEY,
-    MEMORY_CALLS,
-    MESSAGE_CALLS,
-    Recorder,
-)
+from tests.faults.histories import KEY, MEMORY_CALLS, MESSAGE_CALLS, Recorder
 from tests.faults.history_checks import CALLS, Client, check
 from tests.faults.log_histories import LogRecorder
 from tests.faults.networks import NETWORKS, Config, config_of, is_memory
@@ -67,18 +61,23 @@ def at(name: str, folder: Path) -> Iterator[tuple[Config, Proxy | None]]:
             yield {**config, "fsync": True} if name == "json" else config, None
 
 
-def kind(name: str) -> Any:
-    return WorkingMemoryStore if is_memory(name) else MessageStore
+def kind(name: str, api: Api = SYNC) -> Any:
+    return api.WorkingMemoryStore if is_memory(name) else api.MessageStore
 
 
-def prepare(name: str, store: Any) -> None:
+async def prepare(name: str, store: Any) -> None:
     """Store the conversation, without messages."""
     if is_memory(name):
-        store.delete(KEY)
-        store.get_or_create(KEY, "u1", "a1")
+        await store.delete(KEY)
+        await store.get_or_create(KEY, "u1", "a1")
     else:
-        store.delete_conversation(KEY)
-        store.store_conversation(conversation(KEY))
+        await store.delete_conversation(KEY)
+        await store.store_conversation(conversation(KEY))
+
+
+async def prepare_place(name: str, config: Config) -> None:
+    async with await kind(name).initialize(config) as store:
+        await prepare(name, store)
 
 
 def clients(name: str, seed: int, is_log: bool = False) -> list[Client]:
@@ -148,16 +147,18 @@ def a_failing_network(name: str, proxy: Proxy, lost: list[float]) -> Iterator[No
         proxy.lose_reply(0)
 
 
-def call_many(recorder: Client, store: Any) -> None:
+async def call_many(
+    recorder: Client, store: Any, cancelled: float = 0.0, latest: float = 0.003
+) -> None:
     for _ in range(CALLS):
-        recorder.call(store)
+        await recorder.call(store, cancelled, latest=latest)
 
 
-def call_at_once(recorders: Sequence[Client], store: Any) -> None:
-    with ThreadPoolExecutor(CLIENTS) as threads:
-        work = [threads.submit(call_many, recorder, store) for recorder in recorders]
-    for one in work:
-        one.result()
+async def call_at_once(
+    api: Api, recorders: Sequence[Client], store: Any, *cancellation: float
+) -> None:
+    """Make the calls of each client in its own thread, or task."""
+    await api.gather(*(partial(call_many, one, store, *cancellation) for one in recorders))
 
 
 def report_total(name: str, is_log: bool, of_what: str, total: int) -> None:
@@ -165,43 +166,23 @@ def report_total(name: str, is_log: bool, of_what: str, total: int) -> None:
     report(f"{what}, {name}, {CLIENTS} {of_what}: {total} calls in {ROUNDS}: linearizable")
 
 
+@pytest.mark.every_combination
+@pytest.mark.parametrize("api", APIS, ids=str)
 @each_case
-def test_threads_see_one_order_of_all_calls(name: str, is_log: bool, tmp_path: Path) -> None:
-    total = 0
-    for seed in range(ROUNDS):
-        with at(name, tmp_path) as (config, proxy), kind(name).initialize(config) as store:
-            prepare(name, store)
-            recorders = clients(name, seed, is_log)
-            with faults(name, proxy) as lost:
-                call_at_once(recorders, store)
-            total += check(name, recorders, lost=lost)
-    report_total(name, is_log, "threads", total)
-
-
-@each_case
-async def test_tasks_see_one_order_of_all_calls(name: str, is_log: bool, tmp_path: Path) -> None:
-    opened: Any = async_memory.WorkingMemoryStore
-    if not is_memory(name):
-        opened = async_messages.MessageStore
+async def test_calls_at_once_see_one_order(
+    name: str, is_log: bool, api: Api, tmp_path: Path
+) -> None:
     total = 0
     for seed in range(ROUNDS):
         with at(name, tmp_path) as (config, proxy):
-            async with await opened.initialize(config) as store:
-                await prepare_async(name, store)
+            async with await kind(name, api).initialize(config) as store:
+                await prepare(name, store)
                 recorders = clients(name, seed, is_log)
-
-                cancelled = CANCELLED[proxy is not None]
-
+                cancelled = CANCELLED[proxy is not None] if api is ASYNC else 0.0
                 with faults(name, proxy) as lost:
-                    calls = (call_async(recorder, store, cancelled) for recorder in recorders)
-                    await asyncio.gather(*calls)
+                    await call_at_once(api, recorders, store, cancelled)
                 total += check(name, recorders, lost=lost)
-    report_total(name, is_log, "tasks", total)
-
-
-async def call_async(recorder: Client, store: Any, cancelled: float, latest: float = 0.003) -> None:
-    for _ in range(CALLS):
-        await recorder.call_async(store, cancelled, latest=latest)
+    report_total(f"{name}, {api}", is_log, "clients", total)
 
 
 async def test_tasks_that_are_cancelled_during_slow_commits_see_one_order_of_all_calls() -> None:
@@ -212,44 +193,29 @@ async def test_tasks_that_are_cancelled_during_slow_commits_see_one_order_of_all
         dsn = postgres.changed(server.dsn, options=slow)
         config = {"storage": "postgres", "dsn": dsn, "pool_max": 4}
         for seed in range(ROUNDS):
-            async with await async_messages.MessageStore.initialize(config) as store:
-                await prepare_async("postgres", store)
+            async with await ASYNC.MessageStore.initialize(config) as store:
+                await prepare("postgres", store)
                 recorders = clients("postgres", seed, is_log=True)
-                calls = (call_async(one, store, 0.3, 3 * commit) for one in recorders)
-                await asyncio.gather(*calls)
+                await call_at_once(ASYNC, recorders, store, 0.3, 3 * commit)
                 total += check("postgres", recorders)
     report_total("slow commits", True, "tasks", total)
 
 
-async def prepare_async(name: str, store: Any) -> None:
-    if is_memory(name):
-        await store.delete(KEY)
-        await store.get_or_create(KEY, "u1", "a1")
-    else:
-        await store.delete_conversation(KEY)
-        await store.store_conversation(conversation(KEY))
-
-
 def in_a_process(name: str, config: Config, recorder: Client, opened: Any, results: Any) -> None:
-    with kind(name).initialize(config) as store:
-        opened.wait(240)
-        if name == "json":
-            with a_failing_disk(recorder.seed):
-                call_with_pauses(recorder, store)
-        else:
-            call_many(recorder, store)
+    asyncio.run(call_in_this_process(name, config, recorder, opened))
     results.put(recorder.history)
 
 
-def call_with_pauses(recorder: Client, store: Any) -> None:
-    """Make the calls so that some begin while another process writes.
-
-    Without pauses, nearly all clients would wait for the lock at any time.
-    """
-    pauses = random.Random(recorder.seed)
-    for _ in range(CALLS):
-        recorder.call(store)
-        time.sleep(pauses.uniform(0, 0.01))
+async def call_in_this_process(name: str, config: Config, recorder: Client, opened: Any) -> None:
+    """Make the calls; on a JSON file, where nearly all would wait for its lock, with pauses."""
+    chance = random.Random(recorder.seed)
+    is_json = name == "json"
+    async with await kind(name).initialize(config) as store:
+        opened.wait(240)
+        with a_failing_disk(recorder.seed) if is_json else nullcontext():
+            for _ in range(CALLS):
+                await recorder.call(store)
+                time.sleep(chance.uniform(0, 0.01) if is_json else 0)
 
 
 @pytest.mark.parametrize(("name", "is_log"), [case for case in CASES if case[0] != "memory"])
@@ -257,8 +223,7 @@ def test_processes_see_one_order_of_all_calls(name: str, is_log: bool, tmp_path:
     total = 0
     for seed in range(ROUNDS):
         with at(name, tmp_path) as (config, proxy):
-            with kind(name).initialize(config) as store:
-                prepare(name, store)
+            asyncio.run(prepare_place(name, config))
             recorders = clients(name, seed, is_log)
             lost = call_in_processes(name, config, proxy, recorders)
             total += check(name, recorders, one_store=False, lost=lost)
@@ -308,7 +273,7 @@ def test_messages_of_one_moment_stand_in_the_order_in_which_they_were_stored(
     name: str, tmp_path: Path
 ) -> None:
     with at(name, tmp_path) as (config, proxy), MessageStore.initialize(config) as store:
-        prepare(name, store)
+        asyncio.run(prepare(name, as_async(store)))
         with faults(name, proxy), ThreadPoolExecutor(CLIENTS) as threads:
             work = [threads.submit(store_many, store, client) for client in range(CLIENTS)]
         stored = [one for client in work for one in client.result()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import random
@@ -19,6 +20,7 @@ from jazzmine.records.hook_arguments import Append, MessagePage, Turn
 from jazzmine.records.rows import Row, row_id
 from jazzmine.records.types import MIN_INT
 from jazzmine.sync.message_store import ANY, Message, MessageStore
+from tests.behaviour.apis import SYNC, as_async
 from tests.faults.history_checks import check
 from tests.faults.test_histories import call_at_once, clients, prepare
 from tests.faults.unordered import Unordered
@@ -29,9 +31,9 @@ UNEXPLAINED = "no order of the calls"
 def check_histories(name: str, store: Any, is_log: bool = False) -> None:
     """Check several histories: a single one may by chance show nothing, or be too hard."""
     for seed in range(10):
-        prepare(name, store)
+        asyncio.run(prepare(name, as_async(store)))
         recorders = clients(name, seed, is_log)
-        call_at_once(recorders, store)
+        asyncio.run(call_at_once(SYNC, recorders, as_async(store)))
         check(name, recorders)
 
 

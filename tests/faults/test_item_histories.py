@@ -20,17 +20,10 @@ from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.long_term_memory.sqlite import SQLiteItemBackend
 from jazzmine.backends.sqlite.items import ITEM_TABLES
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
-from jazzmine.core import long_term_memory as async_items
-from jazzmine.records.item_rows import (
-    Cursor,
-    ItemChange,
-    ItemConflict,
-    ItemQuery,
-    ItemRow,
-    Outcome,
-)
+from jazzmine.records.item_rows import Cursor, ItemChange, ItemConflict, ItemQuery, ItemRow, Outcome
 from jazzmine.records.log import ANY
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
+from tests.behaviour.apis import APIS, SYNC, Api
 from tests.faults.item_histories import (
     EMPTY,
     ITEM_READS,
@@ -55,7 +48,7 @@ from tests.faults.test_schedule_mutants import (
     HappensAfterItWasGivenUp,
     HappensAgainAfterItReturned,
 )
-from tests.faults.workload import TIMEOUT, WORKERS, call_at_once, call_at_once_async
+from tests.faults.workload import TIMEOUT, WORKERS, call_at_once
 
 # If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -134,40 +127,23 @@ def check(name: str, workers: Sequence[ItemRecorder]) -> None:
     report(f"item histories, {name}: {len(history)} calls, {unknown} unknown: linearizable")
 
 
+@pytest.mark.every_combination
+@pytest.mark.parametrize("api", APIS, ids=str)
 @pytest.mark.parametrize("name", STORES)
-def test_threads_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None:
-    for number in range(RUNS):
-        chosen = seed() + number
-        print(f"JAZZMINE_SEED={chosen}")
-        workers = recorders(chosen)
-        with (
-            at(name, tmp_path, chosen) as (config, faults),
-            LongTermMemoryStore.initialize(config) as store,
-        ):
-            with faults:
-                call_at_once(workers, store, SECONDS)
-            time.sleep(SETTLED)
-            until = time.monotonic() + WORKS_AGAIN
-            while workers[0].make(store, "list", Given()) is UNKNOWN:
-                assert time.monotonic() < until, "the store does not work again"
-        check(f"{name}, threads, seed {chosen}", workers)
-
-
-@pytest.mark.parametrize("name", STORES)
-async def test_tasks_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None:
+async def test_calls_at_once_see_one_order(name: str, api: Api, tmp_path: Path) -> None:
     for number in range(RUNS):
         chosen = seed() + number
         print(f"JAZZMINE_SEED={chosen}")
         workers = recorders(chosen)
         with at(name, tmp_path, chosen) as (config, faults):
-            async with await async_items.LongTermMemoryStore.initialize(config) as store:
+            async with await api.LongTermMemoryStore.initialize(config) as store:
                 with faults:
-                    await call_at_once_async(workers, store, SECONDS)
-                await asyncio.sleep(SETTLED)
+                    await call_at_once(api, workers, store, SECONDS)
+                await api.pause(SETTLED)
                 until = time.monotonic() + WORKS_AGAIN
-                while await workers[0].make_async(store, "list", Given()) is UNKNOWN:
+                while await workers[0].make(store, "list", Given()) is UNKNOWN:
                     assert time.monotonic() < until, "the store does not work again"
-        check(f"{name}, tasks, seed {chosen}", workers)
+        check(f"{name}, {api}, seed {chosen}", workers)
 
 
 # Stores that are broken on purpose
@@ -239,7 +215,7 @@ def check_histories_of(kind: type[SQLiteItemBackend], rounds: int = 10) -> None:
         workers = recorders(chosen)
         backend = kind(SQLiteClient(MemoryDatabase(ITEM_TABLES)))
         with LongTermMemoryStore(backend).open() as store:
-            call_at_once(workers, store, 1.0)
+            asyncio.run(call_at_once(SYNC, workers, store, 1.0))
         check("memory", workers)
 
 
@@ -287,7 +263,7 @@ def check_late_histories_of(late: type[Broken]) -> None:
         with LongTermMemoryStore.initialize("memory:") as store:
             broken = late(store)
             try:
-                call_at_once(workers, broken, 1.0)
+                asyncio.run(call_at_once(SYNC, workers, broken, 1.0))
             finally:
                 broken.settle()
         check("memory", workers)

@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.linearizability import (
-    UNKNOWN,
-    Operation,
-    Outcome,
-    bounded,
-    is_linearizable,
-)
+from tests.faults.linearizability import UNKNOWN, Operation, Outcome, bounded, is_linearizable
 
 
 def register(state: Any, operation: Operation) -> Outcome:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,10 @@ import pytest
 from jazzmine import ConflictError, StoreUnavailableError
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore
+from tests.behaviour.apis import SYNC
 from tests.behaviour.samples import conversation
+from tests.faults.linearizability import Operation
+from tests.faults.schedules import Fault
 from tests.faults.workload import Run, call_at_once, read_all, recorders
 
 SECONDS = 1.0
@@ -95,9 +100,9 @@ class HappensTwice(Broken):
 def run_messages(store: Any) -> Run:
     workers = recorders("json", 1)
     store.store_conversation(conversation())
-    call_at_once(workers, store, SECONDS)
+    asyncio.run(call_at_once(SYNC, workers, store, SECONDS))
     settle(store)
-    read_all(workers[0], store)
+    asyncio.run(read_all(workers[0], store))
     settle(store)
     return Run("json", workers)
 
@@ -135,8 +140,8 @@ def test_a_broken_message_store_is_caught(mutant: type[Broken], messages: Messag
 
 def run_memories(store: Any, seed: int = 1) -> Run:
     workers = recorders("redis", seed)
-    call_at_once(workers, store, SECONDS)
-    read_all(workers[0], store)
+    asyncio.run(call_at_once(SYNC, workers, store, SECONDS))
+    asyncio.run(read_all(workers[0], store))
     return Run("redis", workers)
 
 
@@ -157,3 +162,34 @@ def twice_is_caught(seed: int) -> bool:
         except AssertionError as error:
             return "no order" in str(error)
     return False
+
+
+CREATED, DELETED = ("create", (1, None)), ("delete", True)
+
+
+def history(*calls: tuple[str, Any]) -> Any:
+    """Return a worker that has made calls of one record, one each second."""
+    made = [
+        Operation(name, 0, float(second), second + 0.5, result)
+        for second, (name, result) in enumerate(calls)
+    ]
+    return SimpleNamespace(history=made)
+
+
+@pytest.mark.parametrize(
+    ("calls", "faults", "is_possible"),
+    [
+        ([CREATED, DELETED, ("read", (1, None))], [0.2], True),
+        ([CREATED, DELETED, ("read", (1, None))], [], False),
+        ([CREATED, DELETED, ("read", (1, None))], [1.2], False),
+        ([CREATED, ("write", (2, "0")), DELETED, ("read", (2, "0"))], [1.2], False),
+    ],
+)
+@pytest.mark.parametrize("name", ["redis", "postgres_memory"])
+def test_only_a_creation_that_met_a_fault_may_happen_after_a_deletion(
+    name: str, calls: list[tuple[str, Any]], faults: list[float], is_possible: bool
+) -> None:
+    run = Run(name, [history(*calls)], [Fault(moment, "held") for moment in faults])
+
+    with nullcontext() if is_possible else pytest.raises(AssertionError, match="no order"):
+        run.check()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
+from tests.behaviour.apis import ASYNC, Api
 from tests.faults.histories import (
     MEMORY_RECORD_CALLS,
     MESSAGE_RECORD_CALLS,
@@ -109,13 +109,13 @@ class Run:
     def _late_creations(self, calls: Sequence[Operation]) -> list[Operation]:
         """Return the first attempts that may create a state at any later time.
 
-        On Redis nothing is left of a deleted state that would tell a creation that the network has
-        held from a new one.
+        On a server nothing is left of a deleted state that would tell a creation that the network
+        has held from a new one.
         """
         return [
             replace(call, result=UNKNOWN)
             for call in calls
-            if self.name == "redis" and call.name == "create" and self._met_a_fault(call)
+            if is_memory(self.name) and call.name == "create" and self._met_a_fault(call)
         ]
 
     def _met_a_fault(self, call: Operation) -> bool:
@@ -165,53 +165,27 @@ class Worker(Protocol):
         """Return a random number of seconds."""
         ...
 
-    def call(self, store: Any) -> None:
-        """Make one random call of the sync API."""
-        ...
-
-    async def call_async(self, store: Any, cancelled: float, soonest: float, latest: float) -> None:
-        """Make one random call of the async API, which may be cancelled."""
+    async def call(self, store: Any, cancelled: float, soonest: float, latest: float) -> None:
+        """Make one random call, which may be cancelled."""
         ...
 
 
-def call_at_once(workers: Sequence[Worker], store: Any, seconds: float) -> None:
-    """Make the calls of each worker in its own thread for so many seconds."""
+async def call_at_once(api: Api, workers: Sequence[Worker], store: Any, seconds: float) -> None:
+    """Make the calls of each worker in its own thread, or task, for so many seconds."""
     until = time.monotonic() + seconds
-    with ThreadPoolExecutor(len(workers)) as threads:
-        working = [threads.submit(_call, worker, store, until) for worker in workers]
-    for one in working:
-        one.result()
+    cancelled = CANCELLED if api is ASYNC else 0.0
+
+    async def work(worker: Worker) -> None:
+        while time.monotonic() < until:
+            await worker.call(store, cancelled, 0.0, TIMEOUT / 3)
+            await api.pause(worker.pause(PAUSE))
+
+    await api.gather(*(partial(work, worker) for worker in workers))
 
 
-def _call(recorder: Worker, store: Any, until: float) -> None:
-    while time.monotonic() < until:
-        recorder.call(store)
-        time.sleep(recorder.pause(PAUSE))
-
-
-def read_all(recorder: Recorder, store: Any) -> None:
+async def read_all(recorder: Recorder, store: Any) -> None:
     """Wait until each record can be read, and read it."""
     until = time.monotonic() + WORKS_AGAIN
     for number in range(len(RECORDS)):
-        while recorder.make(store, "read", number) is UNKNOWN:
-            assert time.monotonic() < until, "the store does not work again"
-
-
-async def call_at_once_async(workers: Sequence[Worker], store: Any, seconds: float) -> None:
-    """Make the calls of each worker in its own task; some calls are cancelled."""
-    until = time.monotonic() + seconds
-    await asyncio.gather(*(_call_async(worker, store, until) for worker in workers))
-
-
-async def _call_async(recorder: Worker, store: Any, until: float) -> None:
-    while time.monotonic() < until:
-        await recorder.call_async(store, CANCELLED, 0.0, TIMEOUT / 3)
-        await asyncio.sleep(recorder.pause(PAUSE))
-
-
-async def read_all_async(recorder: Recorder, store: Any) -> None:
-    """Wait until each record can be read, and read it."""
-    until = time.monotonic() + WORKS_AGAIN
-    for number in range(len(RECORDS)):
-        while await recorder.make_async(store, "read", number) is UNKNOWN:
+        while await recorder.make(store, "read", number) is UNKNOWN:
             assert time.monotonic() < until, "the store does not work again"

@@ -3,9 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from pydantic import ValidationError
 
-from jazzmine.records.enums import ConversationStatus
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
 from jazzmine.records.messages import Entity, Message, MessageRole
 from jazzmine.records.tool_call import ToolCallRecord
@@ -49,16 +47,6 @@ def test_a_confirmation_expires_after_its_turns(turn: int, expired: bool) -> Non
     assert question.is_expired(turn) is expired
 
 
-def test_a_flow_without_slots_branches_or_steps() -> None:
-    flow = ActiveFlowState("f1", "booking", "flow")
-
-    assert flow.all_slots_collected
-    assert not flow.all_branches_done
-    assert not flow.is_sequential_complete
-    assert flow.last_tool_result is None
-    assert flow.priority_tuple == (0, 0)
-
-
 def test_a_priority_that_is_no_pair_counts_as_none() -> None:
     assert ActiveFlowState("f1", "b", "flow", priority=[3]).priority_tuple == (0, 0)
     assert ActiveFlowState("f1", "b", "flow", priority=[3, 1]).priority_tuple == (3, 1)
@@ -92,17 +80,6 @@ def test_the_last_tool_result_is_the_turn_s_and_else_the_flow_s() -> None:
     memory.current_turn = TurnCache(1, tool_calls=[ToolCallRecord("turn", {})])
 
     assert memory.last_tool_result.tool_name == "turn"
-
-
-def test_a_new_working_memory_is_idle() -> None:
-    memory = WorkingMemory("c1", "u1", "a1")
-
-    assert memory.status is ConversationStatus.IDLE
-    assert not memory.is_in_flow
-    assert not memory.has_pending_confirmation
-    assert memory.pending_slots == []
-    assert memory.last_tool_result is None
-    assert memory.entity_max_age_turns == 5
 
 
 # Construction from objects of the application
@@ -143,13 +120,6 @@ def test_a_flow_s_attributes_may_be_none() -> None:
 
     assert (state.priority, state.tools_required, state.total_steps) == ([0, 0], [], 0)
     assert state.flow_type == "simplenamespace"
-
-
-def test_a_flow_whose_tool_has_no_name_is_refused() -> None:
-    flow = SimpleNamespace(id="f1", name="b", tools=[object()])
-
-    with pytest.raises(ValidationError, match=r"tools_required\.0"):
-        ActiveFlowState.from_flow(flow, 1)
 
 
 def test_a_turn_is_gathered_from_the_message_and_the_selection() -> None:

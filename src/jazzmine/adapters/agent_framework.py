@@ -12,14 +12,7 @@ from jazzmine._async.message_store.store import MessageStore as AsyncMessageStor
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import finished, require_session_id, retry_conflicts
 from jazzmine.adapters._conversations import Conversations
-from jazzmine.adapters._items import (
-    Described,
-    described,
-    item_message,
-    item_of,
-    role_of,
-    text_of,
-)
+from jazzmine.adapters._items import Described, described, item_message, item_of, role_of, text_of
 from jazzmine.adapters._pairs import Part, whole
 from jazzmine.adapters._versions import supported
 from jazzmine.records import messages as records

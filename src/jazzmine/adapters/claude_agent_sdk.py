@@ -13,14 +13,7 @@ from jazzmine.adapters._calls import finished, require_session_id, require_sever
 from jazzmine.adapters._claude_runs import Run, blocks_of, is_prompt
 from jazzmine.adapters._conversations import Conversations
 from jazzmine.adapters._encoding import encoded
-from jazzmine.adapters._items import (
-    Described,
-    described,
-    item_message,
-    item_of,
-    role_of,
-    text_of,
-)
+from jazzmine.adapters._items import Described, described, item_message, item_of, role_of, text_of
 from jazzmine.adapters._recorder import remember
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError

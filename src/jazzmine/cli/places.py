@@ -23,12 +23,7 @@ from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.sync import JSONMessageStore, LongTermMemoryStore, MessageStore
-from jazzmine.sync.maintenance import (
-    iter_items,
-    iter_records,
-    restore_items,
-    store_records,
-)
+from jazzmine.sync.maintenance import iter_items, iter_records, restore_items, store_records
 
 Sort: TypeAlias = RecordKind | Literal["items"]
 Batch: TypeAlias = tuple[Sort, list[Any]]

@@ -18,15 +18,7 @@ from jazzmine.cli.options import (
     LimitOption,
     UserOption,
 )
-from jazzmine.cli.output import (
-    Refused,
-    first_of,
-    paged,
-    print_json,
-    shown,
-    when,
-    write,
-)
+from jazzmine.cli.output import Refused, first_of, paged, print_json, shown, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.rendering import (
     print_list,

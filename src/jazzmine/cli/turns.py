@@ -6,12 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jazzmine.cli.options import (
-    AfterOption,
-    FullOption,
-    JSONOption,
-    LimitOption,
-)
+from jazzmine.cli.options import AfterOption, FullOption, JSONOption, LimitOption
 from jazzmine.cli.output import Refused, first_of, line, paged, print_table, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.reading import only_one

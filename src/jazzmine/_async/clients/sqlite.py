@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
-from jazzmine._compat.concurrency import (
-    AsyncThreadEvent as ThreadEvent,
-)
-from jazzmine._compat.concurrency import (
-    async_run_blocking as run_blocking,
-)
+from jazzmine._compat.concurrency import AsyncThreadEvent as ThreadEvent
+from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.errors import DatabaseBusy, lock_timeout
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase

@@ -10,14 +10,7 @@ from jazzmine._async.clients.sqlite import SQLiteClient, file_client
 from jazzmine._async.message_store.backend import Batch, MessageBackend, TraceKey
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine.backends.sqlite import (
-    erasure,
-    log_changes,
-    queries,
-    search,
-    search_queries,
-    writes,
-)
+from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.rows import TABLES

@@ -114,7 +114,7 @@ class WorkingMemoryStore(TransitionMethods):
     async def get(self, conversation_id: str) -> WorkingMemory | None:
         """Return a conversation's working memory, or None; waits for no lock."""
         stored = await self._updates.load(require_id("conversation_id", conversation_id))
-        return _copied(stored)
+        return deep_copy(stored.data) if isinstance(stored.data, WorkingMemory) else None
 
     @operation()
     async def get_or_create(
@@ -138,7 +138,7 @@ class WorkingMemoryStore(TransitionMethods):
             memory, _ = await self._updates.change(
                 conversation_id, lambda now: new if now.data is None else now.data, read=stored
             )
-            assert memory is not None
+            assert isinstance(memory, WorkingMemory)
         else:
             memory = found(conversation_id, stored)
         if memory.user_id != user_id:
@@ -335,10 +335,6 @@ class WorkingMemoryStore(TransitionMethods):
     async def _close(self) -> None:
         await self._updates.background_tasks.close(timeout=1.0)
         await super()._close()
-
-
-def _copied(stored: Stored) -> WorkingMemory | None:
-    return deep_copy(stored.data) if isinstance(stored.data, WorkingMemory) else None
 
 
 def _stale(saved: WorkingMemory, stored: Stored) -> StaleWorkingMemoryError:

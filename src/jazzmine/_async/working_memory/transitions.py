@@ -92,7 +92,7 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
         if message_id is not None:
             require_id("message_id", message_id)
         memory, _ = await self._updates.change(conversation_id, decide)
-        assert memory is not None
+        assert isinstance(memory, WorkingMemory)
         return deep_copy(memory)
 
     async def _update(
@@ -119,7 +119,7 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
             if self._strict:
                 raise refusal
             logger.warning("%s", refusal)
-        assert memory is not None
+        assert isinstance(memory, WorkingMemory)
         return deep_copy(memory)
 
     # What callers change in place

@@ -62,7 +62,7 @@ class PostgresBackend(WorkingMemoryBackend):
     def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
-        parameters = {"id": to_text(conversation_id), "ttl": self._ttl}
+        parameters = {"conversation_id": to_text(conversation_id), "ttl": self._ttl}
         statement = sql.RENEW if renew else sql.LOAD
         rows = self._client.run(statement, parameters, deadline=deadline)
         if not rows:
@@ -72,13 +72,9 @@ class PostgresBackend(WorkingMemoryBackend):
 
     def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
         parameters = {
-            "id": to_text(save.conversation_id),
-            "mark": save.mark,
-            "read": save.read_mark,
-            "token": save.token,
-            "data": save.data,
-            "user": to_text(save.user_id),
-            "format": save.format,
+            **save._asdict(),
+            "conversation_id": to_text(save.conversation_id),
+            "user_id": to_text(save.user_id),
             "ttl": self._ttl,
         }
         statement = sql.DELETE if save.data is None else sql.WRITE if save.read_mark else sql.CREATE
@@ -105,11 +101,9 @@ class PostgresBackend(WorkingMemoryBackend):
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         parameters = {
-            "id": to_text(lock.conversation_id),
-            "token": lock.token,
-            "holder": lock.holder,
+            **lock._asdict(),
+            "conversation_id": to_text(lock.conversation_id),
             "lasts": milliseconds(lock.seconds),
-            "renews": lock.renews,
             "ttl": self._ttl_in_block,
         }
         while rows := self._client.run(sql.LOCK, parameters, deadline=deadline):
@@ -121,14 +115,14 @@ class PostgresBackend(WorkingMemoryBackend):
         return Stored()
 
     def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        parameters = {"id": to_text(conversation_id), "token": token}
+        parameters = {"conversation_id": to_text(conversation_id), "token": token}
         self._client.run(sql.UNLOCK, parameters, deadline=deadline)
 
     def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
     ) -> list[str]:
         statement = sql.CONVERSATIONS if user_id is None else sql.CONVERSATIONS_OF
-        parameters = {"user": to_text(user_id or ""), "limit": limit}
+        parameters = {"user_id": to_text(user_id or ""), "limit": limit}
         rows = self._client.run(statement, parameters, deadline=deadline)
         return [from_text(row[0]) for row in rows]
 
@@ -136,7 +130,7 @@ class PostgresBackend(WorkingMemoryBackend):
         return int((self._client.run(sql.COUNT, {}, deadline=deadline))[0][0])
 
     def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        self._client.run(sql.ERASE_EXPIRED, {"user": to_text(user_id)}, deadline=deadline)
+        self._client.run(sql.ERASE_EXPIRED, {"user_id": to_text(user_id)}, deadline=deadline)
 
     def sweep(self, deadline: Deadline) -> bool:
         deleted = self._client.run(sql.SWEEP, deadline=deadline)

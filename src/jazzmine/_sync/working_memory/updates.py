@@ -134,7 +134,7 @@ class Updates:
         *,
         read: Stored | None = None,
         parse: bool = True,
-    ) -> tuple[WorkingMemory | None, bool]:
+    ) -> tuple[Data, bool]:
         """Change a conversation's state, after the calls before this one.
 
         Args:
@@ -167,7 +167,8 @@ class Updates:
             return save
 
         try:
-            self._acquire(conversation_id, deadline, deadline)
+            if not self._calls.try_acquire(conversation_id, deadline):
+                self._wait_for_others(conversation_id, deadline, deadline)
             if stored is None and parse:
                 stored = self.known.get(conversation_id)
             while True:
@@ -181,18 +182,21 @@ class Updates:
                         raise
                 if save is None:
                     if is_current:
-                        return _memory_of(stored), False
+                        return stored.data, False
                     stored = None
                     continue
-                request = partial(self._backend.write, save, again, deadline)
-                outcome = self._when_free(conversation_id, request)
+                outcome = self._backend.write(save, again, deadline)
+                if isinstance(outcome, Locked):
+                    request = partial(self._backend.write, save, again, deadline)
+                    free_by = call_deadline(self._longest_wait)
+                    outcome = self._when_free(conversation_id, request, outcome, free_by)
                 if outcome is None:
                     self._keep(conversation_id, save, new)
                     if conflicts > 1:
                         # Other processes wait, too: one that writes again at once, with the state
                         # that it has, would keep them waiting.
                         sleep(_COURTESY)
-                    return new if isinstance(new, WorkingMemory) else None, True
+                    return new, True
                 stored, is_current = self._remembered(conversation_id, outcome, parse), True
                 conflicts += 1
         finally:
@@ -238,10 +242,13 @@ class Updates:
     def lock(self, block: Block) -> Stored:
         """Take the lock of a block's conversation, after the calls before it, and read."""
         conversation_id, deadline = block.conversation_id, call_deadline(self._config.timeout)
-        self._acquire(conversation_id, block, deadline)
+        if not self._calls.try_acquire(conversation_id, block):
+            self._wait_for_others(conversation_id, block, deadline)
         block.lock = Lock(conversation_id, new_mark(), _this_process(), self._config.lease_seconds)
-        request = partial(self._backend.lock, block.lock, deadline)
-        stored = self._when_free(conversation_id, request, block.free_by)
+        stored = self._backend.lock(block.lock, deadline)
+        if isinstance(stored, Locked):
+            request = partial(self._backend.lock, block.lock, deadline)
+            stored = self._when_free(conversation_id, request, stored, block.free_by)
         if not stored.mark:
             block.lock = None
         elif not self._backend.is_in_process:
@@ -325,12 +332,10 @@ class Updates:
 
     # Steps of both
 
-    def _acquire(
+    def _wait_for_others(
         self, conversation_id: str, call: Deadline | Block, deadline: Deadline
     ) -> None:
         """Wait for the calls of this process on the same conversation."""
-        if self._calls.try_acquire(conversation_id, call):
-            return
         free_by = call.free_by if isinstance(call, Block) else call_deadline(self._longest_wait)
         if not self._calls.acquire(conversation_id, call, free_by.remaining()):
             holder = self._calls.holder(conversation_id)
@@ -345,25 +350,18 @@ class Updates:
         self._check()  # the store may have been closed while this waited
 
     def _when_free(
-        self, conversation_id: str, request: Work[T | Locked], free_by: Deadline | None = None
+        self, conversation_id: str, request: Work[T | Locked], outcome: Locked, free_by: Deadline
     ) -> T:
-        """Make a request, again and again while another call holds the lock.
-
-        Args:
-            free_by: until when; None is for how long calls wait, from now on.
-        """
-        outcome = request()
-        if isinstance(outcome, Locked):
-            free_by = free_by or call_deadline(self._longest_wait)
-            pauses = backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-            while isinstance(outcome, Locked):
-                seconds = free_by.remaining()
-                if not seconds:
-                    raise self._not_free(conversation_id, outcome.holder, outcome.held_for)
-                sleep(min(next(pauses), seconds))
-                self._check()
-                outcome = request()
-        return outcome
+        """Make a request again and again while another call holds the lock."""
+        pauses, latest = backoff(_FIRST_PAUSE, _LONGEST_PAUSE), outcome
+        while seconds := free_by.remaining():
+            sleep(min(next(pauses), seconds))
+            self._check()
+            answer = request()
+            if not isinstance(answer, Locked):
+                return answer
+            latest = answer
+        raise self._not_free(conversation_id, latest.holder, latest.held_for)
 
     def _not_free(self, conversation_id: str, holder: str, held_for: float) -> LockTimeoutError:
         who, advice = holder, ""
@@ -403,10 +401,6 @@ class Updates:
             return None
         set_unvalidated(memory, version_token=stored.mark)
         return memory
-
-
-def _memory_of(stored: Stored) -> WorkingMemory | None:
-    return stored.data if isinstance(stored.data, WorkingMemory) else None
 
 
 def _this_process() -> str:

@@ -14,14 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from jazzmine.backends.files import require_own_folder, require_regular
-from jazzmine.backends.json.document import (
-    KINDS,
-    Document,
-    Kind,
-    content_of,
-    document_of,
-    invalid,
-)
+from jazzmine.backends.json.document import KINDS, Document, Kind, content_of, document_of, invalid
 from jazzmine.backends.json.file import Version, read_file, replace_file, version_of
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase

@@ -12,13 +12,7 @@ from jazzmine.backends.mongodb.indexes import Index
 from jazzmine.backends.mongodb.queries import owned_by
 from jazzmine.backends.mongodb.trace_filters import metadata_query
 from jazzmine.records.item_paths import end_of
-from jazzmine.records.item_rows import (
-    Cursor,
-    ItemChange,
-    ItemQuery,
-    ItemRow,
-    Reads,
-)
+from jazzmine.records.item_rows import Cursor, ItemChange, ItemQuery, ItemRow, Reads
 
 __all__ = [
     "COUNTERS",

@@ -140,9 +140,14 @@ def _parameters(
 ) -> dict[str, object]:
     return {
         "changes": json_text([{**each, "position": n} for n, each in enumerate(fields, 1)]),
-        "vectors": [change.vector for change in changes],
-        "contents": [change.item and change.item.data for change in changes],
+        "vectors": _array([change.vector for change in changes]),
+        "contents": _array([change.item.data if change.item else None for change in changes]),
     }
+
+
+def _array(values: list[bytes | None]) -> list[bytes | None] | None:
+    # The driver writes one without any bytes as a text.
+    return values if any(value is not None for value in values) else None
 
 
 def _change(change: ItemChange) -> dict[str, object]:

@@ -38,8 +38,8 @@ _NO_FLUSH = "set_config('synchronous_commit', 'off', true)"
 _IS_FREE = """(memory.lock_token IS NULL OR memory.lock_token = %(token)s
     OR memory.lock_expires_at <= now())"""
 
-_IS_READ = f"""memory.conversation_id = %(id)s AND left(memory.marks, 16) = %(read)s
-    AND memory.expires_at > now() AND {_IS_FREE}"""
+_IS_READ = f"""memory.conversation_id = %(conversation_id)s
+    AND left(memory.marks, 16) = %(read_mark)s AND memory.expires_at > now() AND {_IS_FREE}"""
 
 # What is stored, and who else holds the lock for how long, in s.
 _STORED = f"""memory.marks, memory.data, memory.user_id,
@@ -59,7 +59,7 @@ WITH changed AS ({change})
 SELECT true, {done}, NULL, NULL::float8 FROM changed
 UNION ALL
 SELECT false, {_STORED} FROM $schema.working_memory AS memory
-WHERE memory.conversation_id = %(id)s AND memory.expires_at > now()
+WHERE memory.conversation_id = %(conversation_id)s AND memory.expires_at > now()
     AND NOT EXISTS (SELECT FROM changed)
 """
 
@@ -67,7 +67,7 @@ WHERE memory.conversation_id = %(id)s AND memory.expires_at > now()
 WRITE = _or_stored(f"""
     UPDATE $schema.working_memory AS memory
     SET marks = left(%(mark)s || memory.marks, 256), data = %(data)s::bytea,
-        user_id = %(user)s, format = %(format)s::integer, expires_at = {_EXPIRES_AT},
+        user_id = %(user_id)s, format = %(format)s::integer, expires_at = {_EXPIRES_AT},
         sweep_after = {_SWEEP_AFTER}, lock_token = NULL
     WHERE {_IS_READ}
     RETURNING 1""")
@@ -76,8 +76,8 @@ WRITE = _or_stored(f"""
 CREATE = _or_stored(f"""
     INSERT INTO $schema.working_memory AS memory
         (conversation_id, marks, data, user_id, format, expires_at, sweep_after)
-    VALUES (%(id)s, %(mark)s, %(data)s::bytea, %(user)s, %(format)s::integer, {_EXPIRES_AT},
-        {_SWEEP_AFTER})
+    VALUES (%(conversation_id)s, %(mark)s, %(data)s::bytea, %(user_id)s, %(format)s::integer,
+        {_EXPIRES_AT}, {_SWEEP_AFTER})
     ON CONFLICT (conversation_id) DO UPDATE
     SET marks = excluded.marks, data = excluded.data, user_id = excluded.user_id,
         format = excluded.format, expires_at = excluded.expires_at,
@@ -89,13 +89,13 @@ DELETE = _or_stored(f"DELETE FROM $schema.working_memory AS memory WHERE {_IS_RE
 
 LOAD = """
 SELECT marks, data, user_id FROM $schema.working_memory
-WHERE conversation_id = %(id)s AND expires_at > now()
+WHERE conversation_id = %(conversation_id)s AND expires_at > now()
 """
 
 RENEW = f"""
 UPDATE $schema.working_memory AS memory
 SET expires_at = {_EXPIRES_AT}, sweep_after = {_SWEEP_AFTER}
-WHERE conversation_id = %(id)s AND expires_at > now()
+WHERE conversation_id = %(conversation_id)s AND expires_at > now()
 RETURNING marks, data, user_id
 """
 
@@ -107,7 +107,7 @@ LOCK = _or_stored(
         lock_taken_at = CASE WHEN %(renews)s THEN memory.lock_taken_at ELSE now() END,
         lock_expires_at = now() + %(lasts)s * interval '1 millisecond',
         expires_at = {_EXPIRES_AT}, sweep_after = {_SWEEP_AFTER}
-    WHERE memory.conversation_id = %(id)s AND memory.expires_at > now() AND {_IS_FREE}
+    WHERE memory.conversation_id = %(conversation_id)s AND memory.expires_at > now() AND {_IS_FREE}
         AND (memory.lock_token = %(token)s OR NOT %(renews)s)
     RETURNING marks, data, user_id, {_NO_FLUSH}""",
     "marks, data, user_id",
@@ -115,7 +115,7 @@ LOCK = _or_stored(
 
 UNLOCK = f"""
 UPDATE $schema.working_memory SET lock_token = NULL
-WHERE conversation_id = %(id)s AND lock_token = %(token)s RETURNING {_NO_FLUSH}
+WHERE conversation_id = %(conversation_id)s AND lock_token = %(token)s RETURNING {_NO_FLUSH}
 """
 
 CONVERSATIONS = """
@@ -125,7 +125,7 @@ LIMIT %(limit)s::bigint
 
 CONVERSATIONS_OF = """
 SELECT conversation_id FROM $schema.working_memory
-WHERE user_id = %(user)s AND expires_at > now()
+WHERE user_id = %(user_id)s AND expires_at > now()
 """
 
 COUNT = """
@@ -133,7 +133,7 @@ SELECT count(*) FROM $schema.working_memory WHERE expires_at > now()
 """
 
 ERASE_EXPIRED = """
-DELETE FROM $schema.working_memory WHERE user_id = %(user)s AND expires_at <= now() RETURNING 1
+DELETE FROM $schema.working_memory WHERE user_id = %(user_id)s AND expires_at <= now() RETURNING 1
 """
 
 SWEEP = f"""

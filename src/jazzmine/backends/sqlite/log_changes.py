@@ -7,12 +7,7 @@ from collections.abc import Callable
 
 from jazzmine.backends.sqlite.queries import STORED, messages_by_ids
 from jazzmine.backends.sqlite.rows import MESSAGE_COLUMNS, TRACE_COLUMNS, message_values
-from jazzmine.backends.sqlite.writes import (
-    LAST_NUMBER,
-    STORE_MESSAGE,
-    put_conversation,
-    put_trace,
-)
+from jazzmine.backends.sqlite.writes import LAST_NUMBER, STORE_MESSAGE, put_conversation, put_trace
 from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records.conversation_log import Refusal, forked_id, not_before
 from jazzmine.records.hook_arguments import Append, Fork

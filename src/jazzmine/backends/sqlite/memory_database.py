@@ -10,12 +10,7 @@ from typing import TypeVar
 
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.connection import Connection
-from jazzmine.backends.sqlite.errors import (
-    DatabaseBusy,
-    closed_meanwhile,
-    lock_timeout,
-    translated,
-)
+from jazzmine.backends.sqlite.errors import DatabaseBusy, closed_meanwhile, lock_timeout, translated
 from jazzmine.backends.sqlite.file_check import require_sqlite
 from jazzmine.backends.sqlite.migrations import Component, migrate
 from jazzmine.backends.sqlite.writer import Call, apply_all

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from jazzmine._sync.long_term_memory.sqlite import (
         SQLiteLongTermMemoryStore as SQLiteLongTermMemoryStore,
     )
-    from jazzmine._sync.long_term_memory.store import (
-        LongTermMemoryStore as LongTermMemoryStore,
-    )
+    from jazzmine._sync.long_term_memory.store import LongTermMemoryStore as LongTermMemoryStore
     from jazzmine.records.items import *
     from jazzmine.records.log import ANY as ANY
 else:

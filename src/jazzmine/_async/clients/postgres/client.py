@@ -15,11 +15,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from jazzmine._async.background import BackgroundTasks
-from jazzmine._async.clients.postgres.connection import (
-    CANCEL_SECONDS,
-    Connection,
-    Connector,
-)
+from jazzmine._async.clients.postgres.connection import CANCEL_SECONDS, Connection, Connector
 from jazzmine._async.clients.postgres.migration import Tables, first_schema
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_finish as finish

@@ -15,11 +15,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from jazzmine._sync.background import BackgroundTasks
-from jazzmine._sync.clients.postgres.connection import (
-    CANCEL_SECONDS,
-    Connection,
-    Connector,
-)
+from jazzmine._sync.clients.postgres.connection import CANCEL_SECONDS, Connection, Connector
 from jazzmine._sync.clients.postgres.migration import Tables, first_schema
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_finish as finish

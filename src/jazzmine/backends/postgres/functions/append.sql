@@ -52,7 +52,8 @@ BEGIN
         WHERE conversation_id = owner AND (timestamp, seq) > (last_timestamp, last_seq);
     END IF;
     PERFORM $schema.jazzmine_store(NULL, messages, trace, last_timestamp);
-    UPDATE $schema.conversations SET last_updated_at = greatest(latest, last_timestamp)
-    WHERE id = owner AND last_updated_at < greatest(latest, last_timestamp);
+    -- Always: a transaction that is REPEATABLE READ, and has waited for this one, then fails.
+    UPDATE $schema.conversations SET last_updated_at = greatest(last_updated_at, latest, last_timestamp)
+    WHERE id = owner;
 END
 $body$;
