@@ -1,6 +1,7 @@
-"""Makes the store of a configuration, which is not open yet.
+"""Makes the store of a configuration, which is not open yet, and one user's view of a store.
 
-The module of a store and its driver are imported only here: an ImportError names the extra.
+The module of a store and its driver are imported only here: an ImportError names the extra. No
+store imports its own subclasses.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from jazzmine.search.vectors import Embed
 __all__ = [
     "new_long_term_memory",
     "new_message_store",
+    "new_view",
     "new_working_memory",
 ]
 
@@ -49,6 +51,12 @@ _LONG_TERM_MEMORIES: dict[type[BackendConfig], tuple[str, str]] = {
     SQLiteConfig: (".long_term_memory.sqlite", "SQLiteLongTermMemoryStore"),
 }
 
+_VIEWS = {
+    "message_store": "ScopedMessageStore",
+    "working_memory": "ScopedWorkingMemoryStore",
+    "long_term_memory": "ScopedLongTermMemoryStore",
+}
+
 
 def new_message_store(config: BackendConfig) -> Any:
     """Return the message store of a configuration."""
@@ -68,6 +76,11 @@ def new_long_term_memory(config: BackendConfig, embed: Embed | None = None) -> A
         embed: as `initialize` takes it.
     """
     return _made(_LONG_TERM_MEMORIES, config, embed)
+
+
+def new_view(kind: str, store: Any, user_id: str) -> Any:
+    """Return one user's view of a store, whose kind is the name of its folder."""
+    return getattr(import_module(f".{kind}.scoped", __package__), _VIEWS[kind])(store, user_id)
 
 
 def _made(

@@ -102,9 +102,12 @@ class LongTermMemoryStore(StoredItems):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.long_term_memory.scoped import ScopedLongTermMemoryStore
+        from jazzmine._async.factory import new_view
 
-        return ScopedLongTermMemoryStore(self, require_id("user_id", user_id))
+        view: LongTermMemoryStore = new_view(
+            "long_term_memory", self, require_id("user_id", user_id)
+        )
+        return view
 
     # One item, or several
 

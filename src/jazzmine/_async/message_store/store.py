@@ -93,9 +93,10 @@ class MessageStore(SearchMethods):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._async.message_store.scoped import ScopedMessageStore
+        from jazzmine._async.factory import new_view
 
-        return ScopedMessageStore(self, require_id("user_id", user_id))
+        view: MessageStore = new_view("message_store", self, require_id("user_id", user_id))
+        return view
 
     # Traces
 

@@ -99,9 +99,10 @@ class WorkingMemoryStore(TransitionMethods):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._sync.working_memory.scoped import ScopedWorkingMemoryStore
+        from jazzmine._sync.factory import new_view
 
-        return ScopedWorkingMemoryStore(self, require_id("user_id", user_id))
+        view: WorkingMemoryStore = new_view("working_memory", self, require_id("user_id", user_id))
+        return view
 
     def _owner(self, conversation_id: str) -> str | None:
         """Return whose the stored working memory is, which is not decrypted; None for none."""
