@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,28 +32,29 @@ def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
 
 
 class Network:
-    """Holds what a store writes, which the store gives up."""
+    """Holds what a store writes, or asks for, which the store gives up."""
 
     def __init__(self, store: WorkingMemoryStore) -> None:
         self._backend: Any = store.backend
-        self._held: list[tuple[Any, ...]] = []
+        self._held: list[Callable[[], object]] = []
 
-    def hold(self, call: Callable[[], object]) -> None:
-        """Make a call, which fails."""
-        self._backend.write = self._hold
+    def hold(self, call: Callable[[], object], hook: str = "write") -> None:
+        """Make a call, which fails in one hook of the back end."""
+        setattr(self._backend, hook, partial(self._hold, getattr(self._backend, hook)))
         with pytest.raises(StoreUnavailableError):
             call()
-        del self._backend.write
+        delattr(self._backend, hook)
 
-    def _hold(self, *request: Any) -> Any:
-        self._held.append((*request[:-2], lambda _: None, Deadline(5)))
+    def _hold(self, hook: Callable[..., object], what: Any, *arguments: Any) -> Any:
+        again = [lambda _: None] * (len(arguments) - 1)
+        self._held.append(partial(hook, what, *again, Deadline(5)))
         raise StoreUnavailableError("it is held")
 
     def deliver(self) -> None:
         """Have the server do what was held."""
         assert self._held
         for request in self._held:
-            self._backend.write(*request)
+            request()
 
 
 def in_a_block(store: WorkingMemoryStore) -> None:
@@ -85,6 +87,18 @@ def test_what_was_given_up_changes_nothing_after_a_later_save(
     network.deliver()
 
     assert other.get("c") == before
+    assert locks.holder() is None
+
+
+def test_a_lock_whose_request_was_given_up_is_not_held(stores: Opened) -> None:
+    store, other, locks = stores
+    network = Network(store)
+    network.hold(lambda: in_a_block(store), "lock")
+
+    network.deliver()
+
+    assert locks.holder() is not None
+    other.end_turn("c", "an update", "greet")  # it waits for at most 2 s, a lock lasts for 10
     assert locks.holder() is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from bson.codec_options import DEFAULT_CODEC_OPTIONS
 from bson.datetime_ms import DatetimeMS
 
-from jazzmine import ConflictError, RecordTooLargeError, StoreUnavailableError
+from jazzmine import ConflictError, IntegrityError, RecordTooLargeError, StoreUnavailableError
+from jazzmine._sync.message_store import mongodb_backend
 from jazzmine.backends.mongodb.driver import LENIENT
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import conversation, ids, message, messages, tool_trace, trace
@@ -146,6 +148,19 @@ def test_the_doctor_finds_and_deletes_what_a_deletion_beside_a_write_has_left(
     assert "each message has its conversation" in again.output
     assert store.get_message_by_id("m4") is None
     assert store.get_message_by_id("m5") is not None
+
+
+def test_a_store_learns_after_a_while_that_another_one_has_deleted_a_conversation(
+    store: MessageStore, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mongodb_backend, "KNOWN_SECONDS", 0.05)
+    with MessageStore.initialize(config) as other:
+        other.store_message(message("m3"))
+        store.delete_conversation("c1")
+        time.sleep(0.06)
+
+        with pytest.raises(IntegrityError):
+            other.store_message(message("m4"))
 
 
 # A server without transactions

@@ -33,6 +33,7 @@ from jazzmine.backends.mongodb.queries import (
     owned_by,
 )
 from jazzmine.config import MongoDBConfig
+from jazzmine.deadline import Deadline
 from jazzmine.errors import IntegrityError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
@@ -44,7 +45,9 @@ __all__ = ["MongoDBBackend"]
 
 T = TypeVar("T")
 
+# How many conversations a store knows, and for how long, in s: another process may delete them.
 _MOST_KNOWN = 10_000
+KNOWN_SECONDS = 5.0
 
 
 class MongoDBBackend(MongoDBReads):
@@ -54,6 +57,7 @@ class MongoDBBackend(MongoDBReads):
         super().__init__(config)
         # The conversations that were stored when this store last wrote to them.
         self._known: set[str] = set()
+        self._known_until = Deadline(KNOWN_SECONDS)
 
     async def store(self, turn: Turn) -> None:
         given = steps.TurnDocuments(
@@ -92,6 +96,9 @@ class MongoDBBackend(MongoDBReads):
         """Store one message, without a transaction if its conversation is known."""
         [message] = turn.messages
         owner = message["conversation_id"]
+        if self._known_until.expired:
+            self._known.clear()
+            self._known_until = Deadline(KNOWN_SECONDS)
         if owner not in self._known:
             await self._store_turn(turn)
             return

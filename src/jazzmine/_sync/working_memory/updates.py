@@ -52,6 +52,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 # How long a call that several others have preceded lets them go first before the next one, in s.
 _COURTESY = 0.001
 
+# When a lock whose request was given up is released again, in s: the request may arrive later.
+_RELEASED_AGAIN = 0.2
+
 # How often a store sweeps what has expired, at most, in s.
 _SWEEPING = 60.0
 
@@ -318,12 +321,16 @@ class Updates:
                 task = self.background_tasks.start(partial(self._unlock, lock, longest))
                 is_ordinary = error is None or isinstance(error, Exception)
                 task.wait(0.1 if failed else None if is_ordinary else 0.3)
+                if not block.stored.mark:
+                    again = partial(self._unlock, lock, Deadline(1.0), _RELEASED_AGAIN)
+                    self.background_tasks.start(again)
             self._stop_renewing(block)
         finally:
             self._calls.release(block.conversation_id, block)
 
-    def _unlock(self, lock: Lock, deadline: Deadline) -> None:
+    def _unlock(self, lock: Lock, deadline: Deadline, after: float = 0.0) -> None:
         try:
+            sleep(after)
             self._backend.unlock(lock.conversation_id, lock.token, deadline)
         except Exception as error:
             logger.debug("%r: the lock is left to expire: %s", lock.conversation_id, error)
