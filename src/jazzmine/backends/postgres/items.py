@@ -49,14 +49,7 @@ RESTORE = """
 SELECT $schema.jazzmine_restore_items(
     %(changes)s::json, %(last)s::bigint, %(vectors)b::bytea[], %(contents)b::bytea[])"""
 
-# Each where the item has the revision still and has not expired.
-RENEW = """
-UPDATE $schema.memory_items AS stored SET expires_at = given.expires_at
-FROM json_to_recordset(%(renewals)s::json) AS given (path text, revision bigint, expires_at bigint)
-WHERE stored.path = given.path AND stored.revision = given.revision
-    AND coalesce(stored.expires_at > extract(epoch FROM clock_timestamp()) * 1000, true)
-RETURNING true
-"""
+RENEW = "SELECT $schema.jazzmine_renew_items(%(renewals)s::json)"
 # One that another call has changed meanwhile is found by the next call, if it is the user's still.
 ERASE = """
 DELETE FROM $schema.memory_items WHERE user_id = %(user)s AND path = ANY(ARRAY(
@@ -181,7 +174,7 @@ def outcomes_of(answer: str, order: Sequence[int]) -> list[Outcome] | ItemConfli
 
 
 def renewal_parameters(renewals: Sequence[Renewal]) -> dict[str, object]:
-    """Return the parameters of `RENEW_ITEMS`."""
+    """Return the parameters of `RENEW`."""
     ordered = sorted(renewals, key=lambda renewal: to_text(renewal.path))
     given = [renewal._asdict() for renewal in ordered]
     return {"renewals": json_text(given)}
