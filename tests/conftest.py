@@ -25,6 +25,13 @@ hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _collected() -> Iterator[None]:
+    """Collect the garbage of a module, so that a warning belongs to the module that caused it."""
+    yield
+    gc.collect()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add an option for a short run, for example on another Python."""
     parser.addoption(
