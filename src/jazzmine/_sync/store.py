@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Mapping
 from inspect import signature
 from threading import get_ident
 from types import TracebackType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from jazzmine._sync.operation import operation
 from jazzmine._compat.concurrency import SyncAffinity as Affinity
@@ -20,31 +20,49 @@ __all__ = ["Backend", "Store"]
 AnyStore = TypeVar("AnyStore", bound="Store[Any]")
 
 
+class Client(Protocol):
+    """The connections to a server, or an open file; several stores may share it."""
+
+    def open(self) -> None:
+        """Connect; on failure leave nothing open."""
+
+    def close(self) -> None:
+        """Release all files and connections, unless another store uses them."""
+
+    def ping(self) -> None:
+        """Make one cheap round trip."""
+
+    def pending(self) -> list[str]:
+        """Return the changes that opening it would make, without making them.
+
+        Each is a phrase such as "create the index id_1 of chat.messages". The file or the tables
+        of a new store are among them.
+        """
+
+
 class Backend(ABC):
     """The place where the records of a store are kept."""
 
     #: The value of the attribute `db.system.name` of the store's spans.
     system_name: str
 
-    @abstractmethod
-    def open(self) -> None:
-        """Import the driver and connect; on failure leave nothing open."""
+    client: Client
 
-    @abstractmethod
+    def open(self) -> None:
+        """Connect; on failure leave nothing open."""
+        self.client.open()
+
     def close(self) -> None:
         """Release all files and connections; called once."""
+        self.client.close()
 
-    @abstractmethod
     def ping(self) -> None:
         """Make one cheap round trip to the server."""
+        self.client.ping()
 
     def pending(self) -> list[str]:
-        """Return the changes that opening the store would make, without making them.
-
-        Each is a phrase such as "create the index id_1 of chat.messages". The file or the tables
-        of a new store are among them.
-        """
-        return []
+        """Return the changes that opening the store would make, without making them."""
+        return self.client.pending()
 
     def purge(self) -> None:  # noqa: B027 - only files need it
         """Remove the raw bytes of deleted or replaced records from files."""

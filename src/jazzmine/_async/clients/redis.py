@@ -22,7 +22,7 @@ from jazzmine.backends.redis.driver import (
     translated,
 )
 from jazzmine.backends.redis.keys import Script
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient", "client_for", "require_client"]
@@ -76,10 +76,12 @@ class RedisClient:
     Args:
         client: a client for one server, from Sentinel's `master_for`, or for a cluster. It stays
             open, with its settings.
+        timeout: the longest time, in s, for opening it and for a sign of life.
     """
 
-    def __init__(self, client: AnyRedis) -> None:
+    def __init__(self, client: AnyRedis, timeout: float) -> None:
         self._client: Any = client
+        self._timeout = timeout
         self._attempt_seconds, self._margin = float("inf"), 0.0
         self._url = ""
         pauses = redis_driver().backoff.EqualJitterBackoff(cap=0.25, base=0.005)
@@ -96,16 +98,21 @@ class RedisClient:
         self._url = url
         self._attempt_seconds = self._margin = attempt_seconds
 
-    async def open(self, deadline: Deadline) -> None:
+    async def pending(self) -> list[str]:
+        """Return nothing: Redis has no tables."""
+        return []
+
+    async def open(self) -> None:
         """Connect, with a client of the whole cluster if a server of its own is a node of one.
 
         A server that refuses is asked only once.
         """
+        deadline = call_deadline(self._timeout)
         try:
             if self._url and await self._is_node_of_cluster(deadline):
                 await self._client.aclose()
                 self._client = await self._repeated(deadline, self._of_cluster)
-            await self.ping(deadline)
+            await self.ping()
         except BaseException:
             await self._close_own()
             raise
@@ -170,10 +177,11 @@ class RedisClient:
         settings = connection_settings(self._attempt_seconds)
         return redis_module().RedisCluster.from_url(self._url, **settings)
 
-    async def ping(self, deadline: Deadline) -> None:
+    async def ping(self) -> None:
         """Ask a server, in a cluster any of them, for a sign of life."""
         options = {"target_nodes": "random"} if is_cluster(self._client) else {}
-        await self._repeated(deadline, partial(self._client.execute_command, "PING", **options))
+        command = partial(self._client.execute_command, "PING", **options)
+        await self._repeated(call_deadline(self._timeout), command)
 
     async def keys(self, pattern: str, deadline: Deadline, limit: int | None = None) -> list[bytes]:
         """Return the keys of hashes that match a pattern, on all servers; `limit` at most."""

@@ -24,6 +24,8 @@ AnyDatabase: TypeAlias = Database | MemoryDatabase
 # A read of so many records takes no longer than passing it to a thread and back.
 _FEW_RECORDS = 50
 
+_PING = "SELECT count(*) FROM sqlite_schema"
+
 # How long, in s, a cancelled call waits for the commit of what was begun.
 _LONGEST_COMMIT = 1.0
 
@@ -57,6 +59,10 @@ class SQLiteClient:
             deadline = Deadline(self.database.timeout)
             await run_blocking(self._writer.close, deadline.remaining())
             await run_blocking(self.database.close)
+
+    async def ping(self) -> None:
+        """Read a page of the file."""
+        await self.read(lambda connection: connection.execute(_PING).fetchone())
 
     async def read(self, query: Callable[..., T], *arguments: Any, records: int | None = 1) -> T:
         """Return the result of a query of one statement.

@@ -49,23 +49,11 @@ class MongoDBItemBackend(ItemBackend):
     system_name = "mongodb"
 
     def __init__(self, config: MongoDBConfig) -> None:
-        self._client = MongoDBClient(config, items.INDEXES)
-
-    async def open(self) -> None:
-        await self._client.open()
-
-    async def pending(self) -> list[str]:
-        return await self._client.pending()
-
-    async def close(self) -> None:
-        await self._client.close()
-
-    async def ping(self) -> None:
-        await self._client.ping()
+        self.client: MongoDBClient = MongoDBClient(config, items.INDEXES)
 
     @property
     def _items(self) -> Collection:
-        return self._client.collections[items.ITEMS]
+        return self.client.collections[items.ITEMS]
 
     # Writes
 
@@ -76,9 +64,9 @@ class MongoDBItemBackend(ItemBackend):
             work = partial(self._change, changes, first, now)
             try:
                 if len(changes) == 1:
-                    outcomes = await self._client.run(partial(work, None))
+                    outcomes = await self.client.run(partial(work, None))
                 else:
-                    outcomes = await self._client.transaction([c.path for c in changes], work)
+                    outcomes = await self.client.transaction([c.path for c in changes], work)
             except IntegrityError:
                 continue  # another call has inserted the item
             if not isinstance(outcomes, int):
@@ -93,7 +81,7 @@ class MongoDBItemBackend(ItemBackend):
             )
             for path, revision, at in renewals
         ]
-        result = await self._client.run(lambda: self._items.bulk_write(updates, ordered=False))
+        result = await self.client.run(lambda: self._items.bulk_write(updates, ordered=False))
         return int(result.matched_count)
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
@@ -103,9 +91,9 @@ class MongoDBItemBackend(ItemBackend):
             for document in documents
         ]
         last = {"$max": {"last": max(document["revision"] for document in documents)}}
-        counters = self._client.collections[items.COUNTERS]
-        await self._client.run(lambda: counters.update_one({"_id": "last"}, last, upsert=True))
-        await self._client.run(lambda: self._items.bulk_write(replacements))
+        counters = self.client.collections[items.COUNTERS]
+        await self.client.run(lambda: counters.update_one({"_id": "last"}, last, upsert=True))
+        await self.client.run(lambda: self._items.bulk_write(replacements))
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         for version in versions:
@@ -113,11 +101,11 @@ class MongoDBItemBackend(ItemBackend):
             parts = {name: part for name, part in version.parts.items() if part is not None}
             if "value" in parts:
                 parts["value"] = escaped(parts["value"])
-            await self._client.run(partial(self._items.update_one, own, {"$set": parts}))
+            await self.client.run(partial(self._items.update_one, own, {"$set": parts}))
 
     async def move_user(self, from_id: str, to_id: str) -> int:
         own, update = equal(user_id=from_id), {"$set": {"user_id": to_id}}
-        result = await self._client.run(lambda: self._items.update_many(own, update))
+        result = await self.client.run(lambda: self._items.update_many(own, update))
         return int(result.matched_count)
 
     async def _take_revisions(self, count: int, after: int) -> tuple[int, int]:
@@ -126,14 +114,14 @@ class MongoDBItemBackend(ItemBackend):
         All are larger than `after`. They are not taken in a transaction: all transactions would
         wait for one another.
         """
-        counters = self._client.collections[items.COUNTERS]
+        counters = self.client.collections[items.COUNTERS]
         # The counter may be lower than `after` if items were copied without it.
         last = {"$add": [{"$max": ["$last", after]}, count]}
         own, update = {"_id": "last"}, [{"$set": {"last": last, "now": items.NOW}}]
         take: Work[Any] = partial(
             counters.find_one_and_update, own, update, upsert=True, return_document=True
         )
-        counter = await self._client.run(take)
+        counter = await self.client.run(take)
         return counter["last"] - count + 1, counter["now"]
 
     async def _change(
@@ -216,7 +204,7 @@ class MongoDBItemBackend(ItemBackend):
             sort=[("id", 1)] if query.order == "key" else [("updated_at", -1), ("revision", -1)],
             limit=0 if limit is None else min(limit, 2**31 - 1),  # to the server, 0 is no limit
         )
-        documents = await self._client.run(cursor.to_list)
+        documents = await self.client.run(cursor.to_list)
         return [items.row_of(document, query.reads) for document in documents]
 
     async def list_namespaces(
@@ -229,7 +217,7 @@ class MongoDBItemBackend(ItemBackend):
             documents: list[Document] = await cursor.to_list()
             return documents
 
-        return [document["_id"] for document in await self._client.run(find)]
+        return [document["_id"] for document in await self.client.run(find)]
 
     # Erasure and retention
 
@@ -252,7 +240,7 @@ class MongoDBItemBackend(ItemBackend):
             result = await self._items.delete_many({"$and": [chosen, condition]})
             return int(result.deleted_count)
 
-        return await self._client.run(delete)
+        return await self.client.run(delete)
 
 
 def _version(path: str, revision: int) -> Document:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jazzmine._async.clients.postgres import new_client
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
-from jazzmine.backends.postgres import items, statements
+from jazzmine.backends.postgres import items
 from jazzmine.backends.postgres.schema import ITEM_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
@@ -56,41 +56,29 @@ class PostgresItemBackend(ItemBackend):
     system_name = "postgresql"
 
     def __init__(self, client: PostgresClient) -> None:
-        self._client = client
-
-    async def open(self) -> None:
-        await self._client.open()
-
-    async def close(self) -> None:
-        await self._client.close()
-
-    async def ping(self) -> None:
-        await self._client.run(statements.PING)
-
-    async def pending(self) -> list[str]:
-        return await self._client.pending()
+        self.client: PostgresClient = client
 
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         statement, parameters = items.get(paths)
-        return items.item_rows(await self._client.run(statement, parameters))
+        return items.item_rows(await self.client.run(statement, parameters))
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         order = items.in_order(changes)
         parameters = items.change_parameters([changes[index] for index in order])
         # With a condition, an attempt that took effect would be the conflict of the next one.
         repeats = bool(parameters["are_any"])
-        rows = await self._client.run(items.CHANGE, parameters, repeats=repeats)
+        rows = await self.client.run(items.CHANGE, parameters, repeats=repeats)
         return items.outcomes_of(rows[0][0], order)
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
-        return len(await self._client.run(items.RENEW, items.renewal_parameters(renewals)))
+        return len(await self.client.run(items.RENEW, items.renewal_parameters(renewals)))
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
-        await self._client.run(items.RESTORE, items.restored_parameters(changes))
+        await self.client.run(items.RESTORE, items.restored_parameters(changes))
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         for version in versions:
-            await self._client.run(*items.rewriting(version))
+            await self.client.run(*items.rewriting(version))
 
     async def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
@@ -98,22 +86,22 @@ class PostgresItemBackend(ItemBackend):
         statement, parameters = items.page(query, limit, after)
         # How rare the values are decides which index is the best.
         prepare = False if query.where else None
-        return items.item_rows(await self._client.run(statement, parameters, prepare=prepare))
+        return items.item_rows(await self.client.run(statement, parameters, prepare=prepare))
 
     async def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
         statement, parameters = items.namespaces_page(prefix, first, limit, user_id)
-        return [from_text(row[0]) for row in await self._client.run(statement, parameters)]
+        return [from_text(row[0]) for row in await self.client.run(statement, parameters)]
 
     async def erase(self, user_id: str, limit: int) -> int:
         parameters = {"user": to_text(user_id), "limit": limit}
-        return len(await self._client.run(items.ERASE, parameters))
+        return len(await self.client.run(items.ERASE, parameters))
 
     async def move_user(self, from_id: str, to_id: str) -> int:
         parameters = {"old": to_text(from_id), "new": to_text(to_id)}
-        return len(await self._client.run(items.MOVE_USER, parameters))
+        return len(await self.client.run(items.MOVE_USER, parameters))
 
     async def prune(self, limit: int, user_id: str | None = None) -> int:
         parameters = {"limit": limit, "user": user_id and to_text(user_id)}
-        return len(await self._client.run(items.PRUNE, parameters))
+        return len(await self.client.run(items.PRUNE, parameters))

@@ -41,18 +41,6 @@ class SQLiteItemBackend(ItemBackend):
     def __init__(self, client: SQLiteClient) -> None:
         self.client: SQLiteClient = client
 
-    async def pending(self) -> list[str]:
-        return await self.client.pending()
-
-    async def open(self) -> None:
-        await self.client.open()
-
-    async def close(self) -> None:
-        await self.client.close()
-
-    async def ping(self) -> None:
-        await self.client.read(items.ping)
-
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         return await self.client.read(items.get, paths, records=len(paths))
 

@@ -11,7 +11,6 @@ from jazzmine._async.clients.mongodb.client import MongoDBClient
 from jazzmine._async.clients.mongodb.types import Session
 from jazzmine._async.message_store.backend import Batch, TraceKey
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
-from jazzmine._async.message_store.searching import settle_search
 from jazzmine.backends.mongodb.documents import Document, to_row, to_rows
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
@@ -66,26 +65,12 @@ class MongoDBReads(MongoDBSearch):
 
     def __init__(self, config: MongoDBConfig) -> None:
         super().__init__(MongoDBClient(config, INDEXES))
-        self._language = config.search_language
+        self.search_language = config.search_language
 
     async def open(self) -> None:
-        await self.client.open()
-        try:
-            await settle_search(self, self._language)
-        except BaseException:
-            await self.client.close()
-            raise
+        await super().open()
         if not self.client.has_transactions:
             logger.warning(_STANDALONE)
-
-    async def pending(self) -> list[str]:
-        return await self.client.pending()
-
-    async def close(self) -> None:
-        await self.client.close()
-
-    async def ping(self) -> None:
-        await self.client.ping()
 
     async def get_conversation(self, conversation_id: str) -> Row | None:
         return await self._one(CONVERSATIONS, equal(id=conversation_id))

@@ -48,7 +48,7 @@ class MongoDBSearch(MessageBackend):
     """
 
     def __init__(self, client: MongoDBClient) -> None:
-        self.client = client
+        self.client: MongoDBClient = client
         self._analyser: Analyser | None = None
         # The projection of what others than searches read.
         self._projection: dict[str, int] | None = None

@@ -11,7 +11,6 @@ from jazzmine._async.clients.postgres import new_client
 from jazzmine._async.message_store.backend import Batch, TraceKey
 from jazzmine._async.message_store.building import built
 from jazzmine._async.message_store.postgres_search import PostgresSearch
-from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
@@ -75,23 +74,6 @@ class PostgresBackend(PostgresSearch):
 
     system_name = "postgresql"
 
-    async def open(self) -> None:
-        await self._client.open()
-        try:
-            await settle_search(self, self._language)
-        except BaseException:
-            await self._client.close()
-            raise
-
-    async def close(self) -> None:
-        await self._client.close()
-
-    async def ping(self) -> None:
-        await self._client.run(sql.PING)
-
-    async def pending(self) -> list[str]:
-        return await self._client.pending()
-
     # Writes
 
     async def store(self, turn: Turn) -> None:
@@ -100,7 +82,7 @@ class PostgresBackend(PostgresSearch):
         records = {"conversations": conversations, "messages": messages, "turn_traces": traces}
         if len(conversations) + len(messages) + len(traces) > 1:
             parameters = await built(store_parameters, records, messages, self._analyser)
-            await self._client.run(sql.STORE, parameters)
+            await self.client.run(sql.STORE, parameters)
             return
         table, [given] = next(pair for pair in records.items() if pair[1])
         if self._analyser is None or not messages:
@@ -108,7 +90,7 @@ class PostgresBackend(PostgresSearch):
         else:
             build = partial(row_values, table)
             values = await built(build, given, messages, self._analyser)
-        if not await self._client.run(sql.STORE_ONE[table], values):
+        if not await self.client.run(sql.STORE_ONE[table], values):
             record: Any = given.record
             reason = sql.REFUSALS[table]
             owner = record.agent_id if table == "conversations" else record.conversation_id
@@ -116,21 +98,21 @@ class PostgresBackend(PostgresSearch):
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
-        return bool(await self._client.run(sql.FLAG_MESSAGE, parameters))
+        return bool(await self.client.run(sql.FLAG_MESSAGE, parameters))
 
     async def delete_message(self, message_id: str) -> bool:
-        return bool(await self._client.run(sql.DELETE_MESSAGE, {"id": to_text(message_id)}))
+        return bool(await self.client.run(sql.DELETE_MESSAGE, {"id": to_text(message_id)}))
 
     async def delete_conversation(self, conversation_id: str) -> bool:
         parameters = {"id": to_text(conversation_id)}
-        return bool(await self._client.run(sql.DELETE_CONVERSATION, parameters))
+        return bool(await self.client.run(sql.DELETE_CONVERSATION, parameters))
 
     async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         parameters = {
             "id": to_text(conversation.record.id),
             "conversations": f"[{whole_json(conversation)}]",
         }
-        rows = await self._client.run(sql.CREATE_CONVERSATION, parameters)
+        rows = await self.client.run(sql.CREATE_CONVERSATION, parameters)
         return None if rows[0][1] is None else stored_rows(rows)[0]
 
     async def rewrite(
@@ -142,13 +124,13 @@ class PostgresBackend(PostgresSearch):
         left, done = list(map(to_text, ids)), list[str]()
         table = "turn_traces" if kind == "traces" else kind
         while left:
-            rows = await self._client.run(sql.VERSIONS[kind], {"ids": left})
+            rows = await self.client.run(sql.VERSIONS[kind], {"ids": left})
             outcomes = zip(rows, map(change, stored_rows(rows)), strict=True)
             changed = [(row[0], row[2], new) for row, new in outcomes if new is not None]
             if not changed:
                 break
             parameters = rewrite_parameters(changed, table, self._analyser)
-            written = {row[0] for row in await self._client.run(sql.REWRITE[kind], parameters)}
+            written = {row[0] for row in await self.client.run(sql.REWRITE[kind], parameters)}
             done += map(from_text, written)
             left = [record_id for record_id, _, _ in changed if record_id not in written]
         return done
@@ -158,24 +140,24 @@ class PostgresBackend(PostgresSearch):
     async def append(self, given: Append) -> int | Refusal:
         parameters = await built(append_parameters, given, given.messages, self._analyser)
         while True:
-            rows = await self._client.run(sql.APPEND, parameters)
+            rows = await self.client.run(sql.APPEND, parameters)
             is_fine, last_timestamp, is_known, newest, count, is_replaced = rows[0]
             if is_fine:
                 return int(last_timestamp)
             stored: Sequence[Row] = ()
             if count:
-                found = await self._client.run(sql.MESSAGES_BY_IDS, {"ids": parameters["ids"]})
+                found = await self.client.run(sql.MESSAGES_BY_IDS, {"ids": parameters["ids"]})
                 stored = stored_rows(found)
             if len(stored) == count:  # otherwise some were deleted since
                 return Refusal(is_known, newest and from_text(newest), stored, is_replaced)
 
     async def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
         owner = to_text(conversation_id)
-        while rows := await self._client.run(sql.NEWEST_MESSAGE, {"owner": owner}):
+        while rows := await self.client.run(sql.NEWEST_MESSAGE, {"owner": owner}):
             (row,) = stored_rows(rows)
             check(row)  # one that cannot be read stays stored
             parameters = {"owner": owner, "id": rows[0][0], "version": rows[0][2]}
-            if (await self._client.run(sql.POP, parameters, repeats=False))[0][0]:
+            if (await self.client.run(sql.POP, parameters, repeats=False))[0][0]:
                 return row
         return None
 
@@ -184,7 +166,7 @@ class PostgresBackend(PostgresSearch):
             "owner": to_text(conversation_id),
             "after": None if after is None else to_text(after),
         }
-        deleted = (await self._client.run(sql.REWIND, parameters))[0][0]
+        deleted = (await self.client.run(sql.REWIND, parameters))[0][0]
         if deleted is None:
             raise NotFoundError(f"message {after!r} is no message of this conversation")
         return int(deleted)
@@ -197,7 +179,7 @@ class PostgresBackend(PostgresSearch):
             "copy": whole_json(fork.copy),
             "salt": fork.salt.hex,
         }
-        answer = (await self._client.run(sql.FORK, parameters))[0][0]
+        answer = (await self.client.run(sql.FORK, parameters))[0][0]
         if answer == "conversation":
             raise NotFoundError(f"conversation {fork.conversation_id!r} is not stored")
         if answer == "message":
@@ -209,20 +191,20 @@ class PostgresBackend(PostgresSearch):
     # Erasure and retention
 
     async def newest_sequence(self) -> Any:
-        return (await self._client.run(sql.NEWEST_NUMBERS))[0][0]
+        return (await self.client.run(sql.NEWEST_NUMBERS))[0][0]
 
     async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         parameters = {"user": to_text(user_id), "limit": limit, "newest": newest}
-        return DeletedCounts(*(await self._client.run(sql.ERASE, parameters))[0])
+        return DeletedCounts(*(await self.client.run(sql.ERASE, parameters))[0])
 
     async def move_user(self, from_user_id: str, to_user_id: str) -> int:
         parameters = {"old": to_text(from_user_id), "new": to_text(to_user_id)}
-        return int((await self._client.run(sql.MOVE_USER, parameters))[0][0])
+        return int((await self.client.run(sql.MOVE_USER, parameters))[0][0])
 
     async def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         given = pruned_parameter(conversations)
         parameters = {"given": given, "before": before, "limit": limit}
-        pruned, done = (await self._client.run(sql.PRUNE, parameters))[0]
+        pruned, done = (await self.client.run(sql.PRUNE, parameters))[0]
         return pruned, done
 
     async def iter_old(
@@ -235,7 +217,7 @@ class PostgresBackend(PostgresSearch):
             "time": _BEFORE_ALL,
             "seq": 0,
         }
-        while rows := await self._client.run(sql.OLD_CONVERSATIONS, parameters):
+        while rows := await self.client.run(sql.OLD_CONVERSATIONS, parameters):
             _, _, parameters["time"], parameters["seq"] = rows[-1]
             yield stored_rows(rows)
 
@@ -252,7 +234,7 @@ class PostgresBackend(PostgresSearch):
 
     async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
         ids = list(map(to_text, message_ids))
-        return stored_rows(await self._client.run(sql.MESSAGES_BY_IDS, {"ids": ids}))
+        return stored_rows(await self.client.run(sql.MESSAGES_BY_IDS, {"ids": ids}))
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after, user_id = page
@@ -263,32 +245,32 @@ class PostgresBackend(PostgresSearch):
         prepare = False if where or (by and of_user) else None
         if where:
             parameters["where"] = json_text(where)
-        return page_of(await self._client.run(statement, parameters, prepare=prepare), after)
+        return page_of(await self.client.run(statement, parameters, prepare=prepare), after)
 
     async def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
         statement = pages.messages_page(by, limit, after is not None)
-        return page_of(await self._client.run(statement, _page(owner, after)), after)
+        return page_of(await self.client.run(statement, _page(owner, after)), after)
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         timestamp, seq = cursor or (-(2**63), 0)
         page = {"owner": to_text(conversation_id), "timestamp": timestamp, "seq": seq}
-        rows = await self._client.run(pages.next_messages(size), page)
+        rows = await self.client.run(pages.next_messages(size), page)
         return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
 
     async def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
         statement = pages.newest(limit, flagged, after is not None)
-        return page_of(await self._client.run(statement, _page(owner, after)), after)
+        return page_of(await self.client.run(statement, _page(owner, after)), after)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         parameters = {"ids": [to_text(each) for each in conversation_ids]}
-        rows = await self._client.run(sql.MESSAGE_COUNTS, parameters)
+        rows = await self.client.run(sql.MESSAGE_COUNTS, parameters)
         return {from_text(conversation_id): count for conversation_id, count in rows}
 
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         parameters = {"owner": to_text(conversation_id)}
-        return stored_rows(await self._client.run(sql.TRACES_OF_CONVERSATION, parameters))
+        return stored_rows(await self.client.run(sql.TRACES_OF_CONVERSATION, parameters))
 
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
         where, limit, after, offset = page
@@ -299,22 +281,22 @@ class PostgresBackend(PostgresSearch):
         parameters["offset"] = min(offset, MAX_INT)
         if after is not None:
             parameters["after"] = to_text(after)
-        return page_of(await self._client.run(statement, parameters, prepare=prepare), after)
+        return page_of(await self.client.run(statement, parameters, prepare=prepare), after)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         condition, parameters = trace_sql.filter_condition(where)
         statement = trace_sql.summarize(condition, by)
-        return summaries(await self._client.run(statement, parameters, prepare=False))
+        return summaries(await self.client.run(statement, parameters, prepare=False))
 
     async def iter_stored(
         self, kinds: Sequence[RecordKind], size: int
     ) -> AsyncIterator[tuple[RecordKind, Sequence[Row]]]:
         statements = [sql.ALL_STORED[kind] for kind in kinds]
-        async for number, rows in self._client.stream(statements, size):
+        async for number, rows in self.client.stream(statements, size):
             yield kinds[number], stored_rows(rows)
 
     async def _one(self, statement: str, key: str) -> Row | None:
-        rows = await self._client.run(statement, {"id": to_text(key)})
+        rows = await self.client.run(statement, {"id": to_text(key)})
         return stored_rows(rows)[0] if rows else None
 
 

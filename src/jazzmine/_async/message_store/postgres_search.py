@@ -34,15 +34,15 @@ class PostgresSearch(MessageBackend):
     """
 
     def __init__(self, config: PostgresConfig, client: PostgresClient) -> None:
-        self._client = client
-        self._language = config.search_language
+        self.client: PostgresClient = client
+        self.search_language = config.search_language
         self._analyser: Analyser | None = None
         # How far the search index is filled: the id of a message; how many have no entry yet.
         self._filled = ""
         self._unindexed: int | None = None
 
     async def search_state(self) -> SearchState | None:
-        rows = await self._client.run(words.SEARCH_STATE)
+        rows = await self.client.run(words.SEARCH_STATE)
         state = words.read_state(rows[0][0]) if rows else None
         self._analyser = None if state is None else analyser_for(state.language)
         return state
@@ -54,7 +54,7 @@ class PostgresSearch(MessageBackend):
         return state
 
     async def make_search(self, language: str | None) -> None:
-        await self._client.change_search(language)
+        await self.client.change_search(language)
         self._filled, self._unindexed = "", None
         await self.search_state()
 
@@ -65,12 +65,12 @@ class PostgresSearch(MessageBackend):
         if self._unindexed is None:
             self._unindexed = await self.count_unindexed()
         page = {"after": self._filled, "limit": size}
-        rows = await self._client.run(words.UNINDEXED, page)
+        rows = await self.client.run(words.UNINDEXED, page)
         if not rows and self._filled:
             # Those that others have stored meanwhile, and those that were locked.
-            rows = await self._client.run(words.UNINDEXED, {**page, "after": ""})
+            rows = await self.client.run(words.UNINDEXED, {**page, "after": ""})
         if not rows:
-            await self._client.run(words.COMPLETE, {"language": state.language})
+            await self.client.run(words.COMPLETE, {"language": state.language})
             return 0, 0
         self._filled = rows[-1][0]
         indexed = await self._index(rows)
@@ -78,7 +78,7 @@ class PostgresSearch(MessageBackend):
         return indexed, self._unindexed
 
     async def count_unindexed(self) -> int:
-        unindexed: int = (await self._client.run(words.COUNT_UNINDEXED))[0][0]
+        unindexed: int = (await self.client.run(words.COUNT_UNINDEXED))[0][0]
         return unindexed
 
     async def _index(self, rows: Sequence[Row]) -> int:
@@ -87,11 +87,11 @@ class PostgresSearch(MessageBackend):
             return 0
         texts = [row[1] for row in rows]
         entries = await run_analysis(texts, words.entries_json, rows, self._analyser)
-        return len(await self._client.run(words.INDEX, {"entries": entries}))
+        return len(await self.client.run(words.INDEX, {"entries": entries}))
 
     async def _index_pending(self) -> None:
         """Index what processes have stored that do not know of the index."""
-        while rows := await self._client.run(words.PENDING, {"limit": _PENDING_AT_ONCE}):
+        while rows := await self.client.run(words.PENDING, {"limit": _PENDING_AT_ONCE}):
             if not await self._index(rows):
                 return
 
@@ -102,7 +102,7 @@ class PostgresSearch(MessageBackend):
             "most_messages": MOST_MESSAGES_COUNTED,
             "most_found": MOST_FOUND_COUNTED,
         }
-        rows = await self._client.run(words.COUNT_FOUND, parameters, prepare=False)
+        rows = await self.client.run(words.COUNT_FOUND, parameters, prepare=False)
         return rows[0][0], rows[0][1]
 
     async def list_found(self, page: FoundPage) -> Sequence[Row]:
@@ -110,7 +110,7 @@ class PostgresSearch(MessageBackend):
         last_timestamp, last_seq = MAX_INT, MAX_INT
         if page.after is not None:
             place = {**scope, "after": to_text(page.after)}
-            rows = await self._client.run(words.PLACE, place, prepare=False)
+            rows = await self.client.run(words.PLACE, place, prepare=False)
             if not rows:
                 raise NotFoundError(f"after={page.after!r} is no message that is searched")
             last_timestamp, last_seq = rows[0]
@@ -122,5 +122,5 @@ class PostgresSearch(MessageBackend):
             "last_seq": last_seq,
         }
         # How rare the words are decides which index is the best.
-        rows = await self._client.run(words.LIST_FOUND, parameters, prepare=False)
+        rows = await self.client.run(words.LIST_FOUND, parameters, prepare=False)
         return [(from_text(row[0]), row[1]) for row in rows]

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
 from jazzmine._async.message_store.backend import Batch, MessageBackend, TraceKey
-from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import traces as trace_queries
@@ -58,24 +57,7 @@ class SQLiteBackend(MessageBackend):
 
     def __init__(self, client: SQLiteClient, search: str | None = None) -> None:
         self.client: SQLiteClient = client
-        self._search = search
-
-    async def pending(self) -> list[str]:
-        return await self.client.pending()
-
-    async def open(self) -> None:
-        await self.client.open()
-        try:
-            await settle_search(self, self._search)
-        except BaseException:
-            await self.close()
-            raise
-
-    async def close(self) -> None:
-        await self.client.close()
-
-    async def ping(self) -> None:
-        await self._rows(1, queries.PING)
+        self.search_language = search
 
     async def _row(self, statement: str, key: str) -> Row | None:
         return await self.client.read(queries.row, statement, key)

@@ -90,6 +90,9 @@ class MemoryBackend(WorkingMemoryBackend):
     async def ping(self) -> None:
         """Nothing to ask."""
 
+    async def pending(self) -> list[str]:
+        return []
+
     async def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:

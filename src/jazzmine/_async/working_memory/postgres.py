@@ -43,28 +43,16 @@ class PostgresBackend(WorkingMemoryBackend):
     keeps_expired: ClassVar[bool] = True
 
     def __init__(self, config: PostgresMemoryConfig, client: PostgresClient) -> None:
-        self._client = client
+        self.client: PostgresClient = client
         self._ttl = milliseconds(config.ttl_seconds)
         self._ttl_in_block = milliseconds(max(config.ttl_seconds, config.lease_seconds))
-
-    async def open(self) -> None:
-        await self._client.open()
-
-    async def close(self) -> None:
-        await self._client.close()
-
-    async def pending(self) -> list[str]:
-        return await self._client.pending()
-
-    async def ping(self) -> None:
-        await self._client.run("SELECT 1")
 
     async def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         parameters = {"conversation_id": to_text(conversation_id), "ttl": self._ttl}
         statement = sql.RENEW if renew else sql.LOAD
-        rows = await self._client.run(statement, parameters, deadline=deadline)
+        rows = await self.client.run(statement, parameters, deadline=deadline)
         if not rows:
             return Stored()
         marks, data, user_id = rows[0]
@@ -80,7 +68,7 @@ class PostgresBackend(WorkingMemoryBackend):
         statement = sql.DELETE if save.data is None else sql.WRITE if save.read_mark else sql.CREATE
         unseen = 0
         while True:
-            rows = await self._client.run(statement, parameters, deadline=deadline)
+            rows = await self.client.run(statement, parameters, deadline=deadline)
             if rows:
                 is_written, marks, *others = rows[0]
                 if is_written or save.mark in marks:
@@ -106,7 +94,7 @@ class PostgresBackend(WorkingMemoryBackend):
             "lasts": milliseconds(lock.seconds),
             "ttl": self._ttl_in_block,
         }
-        while rows := await self._client.run(sql.LOCK, parameters, deadline=deadline):
+        while rows := await self.client.run(sql.LOCK, parameters, deadline=deadline):
             is_taken, *found = rows[0]
             outcome = _outcome(*found)
             if is_taken or lock.renews or isinstance(outcome, Locked):
@@ -116,24 +104,24 @@ class PostgresBackend(WorkingMemoryBackend):
 
     async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         parameters = {"conversation_id": to_text(conversation_id), "token": token}
-        await self._client.run(sql.UNLOCK, parameters, deadline=deadline)
+        await self.client.run(sql.UNLOCK, parameters, deadline=deadline)
 
     async def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
     ) -> list[str]:
         statement = sql.CONVERSATIONS if user_id is None else sql.CONVERSATIONS_OF
         parameters = {"user_id": to_text(user_id or ""), "limit": limit}
-        rows = await self._client.run(statement, parameters, deadline=deadline)
+        rows = await self.client.run(statement, parameters, deadline=deadline)
         return [from_text(row[0]) for row in rows]
 
     async def count(self, deadline: Deadline) -> int:
-        return int((await self._client.run(sql.COUNT, {}, deadline=deadline))[0][0])
+        return int((await self.client.run(sql.COUNT, {}, deadline=deadline))[0][0])
 
     async def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        await self._client.run(sql.ERASE_EXPIRED, {"user_id": to_text(user_id)}, deadline=deadline)
+        await self.client.run(sql.ERASE_EXPIRED, {"user_id": to_text(user_id)}, deadline=deadline)
 
     async def sweep(self, deadline: Deadline) -> bool:
-        deleted = await self._client.run(sql.SWEEP, deadline=deadline)
+        deleted = await self.client.run(sql.SWEEP, deadline=deadline)
         return len(deleted) == sql.SWEPT_AT_ONCE
 
 

@@ -45,18 +45,6 @@ class SQLiteBackend(WorkingMemoryBackend):
         self._config = config
         self.client: SQLiteClient = client
 
-    async def pending(self) -> list[str]:
-        return await self.client.pending()
-
-    async def open(self) -> None:
-        await self.client.open()
-
-    async def close(self) -> None:
-        await self.client.close()
-
-    async def ping(self) -> None:
-        await self.client.read(memory.ping)
-
     async def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:

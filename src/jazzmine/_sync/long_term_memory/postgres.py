@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jazzmine._sync.clients.postgres import new_client
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
-from jazzmine.backends.postgres import items, statements
+from jazzmine.backends.postgres import items
 from jazzmine.backends.postgres.schema import ITEM_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
@@ -56,41 +56,29 @@ class PostgresItemBackend(ItemBackend):
     system_name = "postgresql"
 
     def __init__(self, client: PostgresClient) -> None:
-        self._client = client
-
-    def open(self) -> None:
-        self._client.open()
-
-    def close(self) -> None:
-        self._client.close()
-
-    def ping(self) -> None:
-        self._client.run(statements.PING)
-
-    def pending(self) -> list[str]:
-        return self._client.pending()
+        self.client: PostgresClient = client
 
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         statement, parameters = items.get(paths)
-        return items.item_rows(self._client.run(statement, parameters))
+        return items.item_rows(self.client.run(statement, parameters))
 
     def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         order = items.in_order(changes)
         parameters = items.change_parameters([changes[index] for index in order])
         # With a condition, an attempt that took effect would be the conflict of the next one.
         repeats = bool(parameters["are_any"])
-        rows = self._client.run(items.CHANGE, parameters, repeats=repeats)
+        rows = self.client.run(items.CHANGE, parameters, repeats=repeats)
         return items.outcomes_of(rows[0][0], order)
 
     def renew(self, renewals: Sequence[Renewal]) -> int:
-        return len(self._client.run(items.RENEW, items.renewal_parameters(renewals)))
+        return len(self.client.run(items.RENEW, items.renewal_parameters(renewals)))
 
     def restore(self, changes: Sequence[ItemChange]) -> None:
-        self._client.run(items.RESTORE, items.restored_parameters(changes))
+        self.client.run(items.RESTORE, items.restored_parameters(changes))
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         for version in versions:
-            self._client.run(*items.rewriting(version))
+            self.client.run(*items.rewriting(version))
 
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
@@ -98,22 +86,22 @@ class PostgresItemBackend(ItemBackend):
         statement, parameters = items.page(query, limit, after)
         # How rare the values are decides which index is the best.
         prepare = False if query.where else None
-        return items.item_rows(self._client.run(statement, parameters, prepare=prepare))
+        return items.item_rows(self.client.run(statement, parameters, prepare=prepare))
 
     def list_namespaces(
         self, prefix: str, first: str, limit: int, user_id: str | None = None
     ) -> Sequence[str]:
         statement, parameters = items.namespaces_page(prefix, first, limit, user_id)
-        return [from_text(row[0]) for row in self._client.run(statement, parameters)]
+        return [from_text(row[0]) for row in self.client.run(statement, parameters)]
 
     def erase(self, user_id: str, limit: int) -> int:
         parameters = {"user": to_text(user_id), "limit": limit}
-        return len(self._client.run(items.ERASE, parameters))
+        return len(self.client.run(items.ERASE, parameters))
 
     def move_user(self, from_id: str, to_id: str) -> int:
         parameters = {"old": to_text(from_id), "new": to_text(to_id)}
-        return len(self._client.run(items.MOVE_USER, parameters))
+        return len(self.client.run(items.MOVE_USER, parameters))
 
     def prune(self, limit: int, user_id: str | None = None) -> int:
         parameters = {"limit": limit, "user": user_id and to_text(user_id)}
-        return len(self._client.run(items.PRUNE, parameters))
+        return len(self.client.run(items.PRUNE, parameters))

@@ -41,18 +41,6 @@ class SQLiteItemBackend(ItemBackend):
     def __init__(self, client: SQLiteClient) -> None:
         self.client: SQLiteClient = client
 
-    def pending(self) -> list[str]:
-        return self.client.pending()
-
-    def open(self) -> None:
-        self.client.open()
-
-    def close(self) -> None:
-        self.client.close()
-
-    def ping(self) -> None:
-        self.client.read(items.ping)
-
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         return self.client.read(items.get, paths, records=len(paths))
 

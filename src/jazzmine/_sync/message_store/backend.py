@@ -22,6 +22,7 @@ from jazzmine.records.hook_arguments import (
 from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.search.analyser import analyser_for
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
@@ -48,6 +49,42 @@ class MessageBackend(Backend):
     stored. With `after`, a page begins after the record with that id; `NotFoundError` is raised if
     that record is not in the listing.
     """
+
+    #: The language of the search index that the configuration asks for; None is no index.
+    search_language: str | None = None
+
+    def open(self) -> None:
+        """Connect, and make the search index that is asked for, if nothing is stored yet.
+
+        Raises:
+            ConfigurationError: something is stored, and the store has no index, or another one.
+            ImportError: the package for the stems of its language is not installed.
+        """
+        self.client.open()
+        try:
+            self._settle_search(self.search_language)
+        except BaseException:
+            self.client.close()
+            raise
+
+    def _settle_search(self, language: str | None) -> None:
+        state = self.search_state()
+        if language is not None and (state is None or state.language != language):
+            analyser_for(language)
+            if self.list_conversations(ConversationPage(None, "", {}, 1, None)):
+                # Another process may have made the index, and stored something, meanwhile.
+                state = self.search_state()
+                if state is not None and state.language == language:
+                    return
+                other = "has none" if state is None else f"has search {state.language or True!r}"
+                option = f" --language {language}" if language else ""
+                raise ConfigurationError(
+                    f"the configuration says search {language or True!r}, and the store {other};"
+                    f" the command `jazzmine index{option}` adds or changes it"
+                )
+            self.make_search(language)
+        elif state is not None:
+            analyser_for(state.language)
 
     # Writes
 

@@ -11,7 +11,6 @@ from jazzmine._sync.clients.mongodb.client import MongoDBClient
 from jazzmine._sync.clients.mongodb.types import Session
 from jazzmine._sync.message_store.backend import Batch, TraceKey
 from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
-from jazzmine._sync.message_store.searching import settle_search
 from jazzmine.backends.mongodb.documents import Document, to_row, to_rows
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
@@ -66,26 +65,12 @@ class MongoDBReads(MongoDBSearch):
 
     def __init__(self, config: MongoDBConfig) -> None:
         super().__init__(MongoDBClient(config, INDEXES))
-        self._language = config.search_language
+        self.search_language = config.search_language
 
     def open(self) -> None:
-        self.client.open()
-        try:
-            settle_search(self, self._language)
-        except BaseException:
-            self.client.close()
-            raise
+        super().open()
         if not self.client.has_transactions:
             logger.warning(_STANDALONE)
-
-    def pending(self) -> list[str]:
-        return self.client.pending()
-
-    def close(self) -> None:
-        self.client.close()
-
-    def ping(self) -> None:
-        self.client.ping()
 
     def get_conversation(self, conversation_id: str) -> Row | None:
         return self._one(CONVERSATIONS, equal(id=conversation_id))

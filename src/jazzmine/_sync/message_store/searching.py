@@ -19,14 +19,13 @@ from jazzmine.records.arguments import (
     require_text,
     require_time,
 )
-from jazzmine.records.hook_arguments import ConversationPage
 from jazzmine.records.messages import FoundMessage, MessageRole, SearchOrder
 from jazzmine.records.rows import Row, are_many, row_id
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Clause, FoundPage, Query, SearchScope, Term, parse_query, spans_of
 from jazzmine.search.ranking import MOST_READ, Counts, clauses_to_find, matches, ranked
 
-__all__ = ["SearchMethods", "run_analysis", "settle_search"]
+__all__ = ["SearchMethods", "run_analysis"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -119,36 +118,6 @@ class SearchMethods(MessageMethods):
             ]
 
         return run_analysis(texts, found)
-
-
-def settle_search(backend: MessageBackend, language: str | None) -> None:
-    """Make the index that a configuration asks for in an open back end, if nothing is stored yet.
-
-    Raises:
-        ConfigurationError: something is stored, and the store has no index, or another one.
-        ImportError: the package for the stems of its language is not installed.
-    """
-    state = backend.search_state()
-    if language is not None and (state is None or state.language != language):
-        analyser_for(language)
-        if backend.list_conversations(ConversationPage(None, "", {}, 1, None)):
-            # Another process may have made the index, and stored something, meanwhile.
-            state = backend.search_state()
-            if state is not None and state.language == language:
-                return
-            other = "has none" if state is None else f"has search {_shown(state.language)}"
-            option = f" --language {language}" if language else ""
-            raise ConfigurationError(
-                f"the configuration says search {_shown(language)}, and the store {other}; the"
-                f" command `jazzmine index{option}` adds or changes it"
-            )
-        backend.make_search(language)
-    elif state is not None:
-        analyser_for(state.language)
-
-
-def _shown(language: str) -> str:
-    return repr(language) if language else "True"
 
 
 def require_search(backend: MessageBackend) -> Analyser:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
 from jazzmine._sync.message_store.backend import Batch, MessageBackend, TraceKey
-from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import traces as trace_queries
@@ -58,24 +57,7 @@ class SQLiteBackend(MessageBackend):
 
     def __init__(self, client: SQLiteClient, search: str | None = None) -> None:
         self.client: SQLiteClient = client
-        self._search = search
-
-    def pending(self) -> list[str]:
-        return self.client.pending()
-
-    def open(self) -> None:
-        self.client.open()
-        try:
-            settle_search(self, self._search)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        self.client.close()
-
-    def ping(self) -> None:
-        self._rows(1, queries.PING)
+        self.search_language = search
 
     def _row(self, statement: str, key: str) -> Row | None:
         return self.client.read(queries.row, statement, key)

@@ -90,6 +90,9 @@ class MemoryBackend(WorkingMemoryBackend):
     def ping(self) -> None:
         """Nothing to ask."""
 
+    def pending(self) -> list[str]:
+        return []
+
     def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:

@@ -13,7 +13,7 @@ from jazzmine.backends.redis import keys as layout
 from jazzmine.backends.redis.driver import option_names, redis_driver
 from jazzmine.backends.redis.keys import keys_of
 from jazzmine.config import MemoryOptions, RedisConfig
-from jazzmine.deadline import Deadline, call_deadline, milliseconds
+from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.encryption import Keyring
 from jazzmine.errors import InvalidAddressError
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
@@ -67,7 +67,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             encryption=encryption,
             encryption_accepts_plain=encryption_accepts_plain,
         )
-        client = RedisClient(redis_client)
+        client = RedisClient(redis_client, timeout)
         super().__init__(_Redis(client, config), config)
 
 
@@ -108,21 +108,8 @@ class _Redis(WorkingMemoryBackend):
 
     def __init__(self, client: RedisClient, config: MemoryOptions) -> None:
         self.client: RedisClient = client
-        self._timeout = config.timeout
         self._ttl = milliseconds(config.ttl_seconds)
         self._ttl_in_block = milliseconds(max(config.ttl_seconds, config.lease_seconds))
-
-    def open(self) -> None:
-        """Connect, with the client of a cluster if the server is a node of one."""
-        self.client.open(Deadline(self._timeout))
-
-    def close(self) -> None:
-        """Close the client if it is the back end's own."""
-        self.client.close()
-
-    def ping(self) -> None:
-        """Ask a server for a sign of life."""
-        self.client.ping(call_deadline(self._timeout))
 
     def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False

@@ -45,18 +45,6 @@ class SQLiteBackend(WorkingMemoryBackend):
         self._config = config
         self.client: SQLiteClient = client
 
-    def pending(self) -> list[str]:
-        return self.client.pending()
-
-    def open(self) -> None:
-        self.client.open()
-
-    def close(self) -> None:
-        self.client.close()
-
-    def ping(self) -> None:
-        self.client.read(memory.ping)
-
     def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:

@@ -27,7 +27,6 @@ __all__ = [
     "NEWEST_MESSAGE",
     "NEWEST_NUMBERS",
     "OLD_CONVERSATIONS",
-    "PING",
     "POP",
     "PRUNE",
     "REFUSALS",
@@ -41,8 +40,6 @@ __all__ = [
     "VERSIONS",
     "as_json",
 ]
-
-PING = "SELECT 1"
 
 
 def _object_of(table: Table) -> str:

@@ -34,7 +34,6 @@ __all__ = [
     "move_user",
     "namespaces",
     "page",
-    "ping",
     "prune",
     "renew",
     "restore",
@@ -111,11 +110,6 @@ DELETE FROM stored_items WHERE path IN (
     SELECT path FROM stored_items WHERE expires_at <= :now AND {_OF_USER}
     ORDER BY expires_at LIMIT :limit)
 """
-
-
-def ping(connection: sqlite3.Connection) -> None:
-    """Read a row."""
-    connection.execute("SELECT last FROM item_revisions").fetchone()
 
 
 def get(connection: sqlite3.Connection, paths: Sequence[str]) -> list[ItemRow]:

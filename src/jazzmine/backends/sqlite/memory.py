@@ -17,7 +17,6 @@ __all__ = [
     "erase_expired",
     "load",
     "lock",
-    "ping",
     "renew",
     "sweep",
     "unlock",
@@ -159,11 +158,6 @@ def erase_expired(connection: sqlite3.Connection, user_id: str) -> None:
     connection.execute(
         "DELETE FROM working_memory WHERE user_id = ? AND expires_at <= ?", [user_id, time.time()]
     )
-
-
-def ping(connection: sqlite3.Connection) -> None:
-    """Read a page of the file."""
-    connection.execute("SELECT 1 FROM working_memory LIMIT 1").fetchone()
 
 
 def sweep(connection: sqlite3.Connection) -> bool:

@@ -17,7 +17,6 @@ __all__ = [
     "NEXT_MESSAGES",
     "NEXT_STORED",
     "OLD_CONVERSATIONS",
-    "PING",
     "SHOWN",
     "STORED",
     "TRACES_OF_CONVERSATION",
@@ -30,8 +29,6 @@ __all__ = [
     "row",
     "rows",
 ]
-
-PING = "SELECT count(*) FROM jazzmine_migrations"
 
 STORED = {kind: f"SELECT id, body FROM {table} WHERE id = ?" for kind, table in TABLES.items()}
 TRACE_OF_MESSAGE = "SELECT id, body FROM stored_turn_traces WHERE message_id = ?"

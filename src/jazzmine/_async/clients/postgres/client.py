@@ -114,6 +114,10 @@ class PostgresClient:
             is_changed |= await Tables(connection, self._config, component).bring_up_to_date()
         return is_changed
 
+    async def ping(self) -> None:
+        """Run a statement that reads nothing."""
+        await self.run("SELECT 1")
+
     async def pending(self) -> list[str]:
         """Return what `open` would change in the schema; nothing is changed.
 

@@ -114,6 +114,10 @@ class PostgresClient:
             is_changed |= Tables(connection, self._config, component).bring_up_to_date()
         return is_changed
 
+    def ping(self) -> None:
+        """Run a statement that reads nothing."""
+        self.run("SELECT 1")
+
     def pending(self) -> list[str]:
         """Return what `open` would change in the schema; nothing is changed.
 
