@@ -31,7 +31,7 @@ from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
 from jazzmine.cli.reading import conversation_of, show_whole
 from jazzmine.cli.stores import ITEMS, MESSAGES, Stores
-from jazzmine.records.base import Record, require_stored, snapshot
+from jazzmine.records.base import Record, json_of, require_stored, snapshot
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -172,7 +172,7 @@ def _write_lines(path: Path | None, stream: Iterable[Batch]) -> None:
             for record in records:
                 if not _is_complete(record, exported):
                     continue
-                written = record.__pydantic_serializer__.to_json(record).decode()
+                written = json_of(record.__pydantic_serializer__, record).decode()
                 write(f'{{"{_NAMES[kind]}":{written}}}\n')
                 counts[kind] += 1
         write(json.dumps({_END: counts}) + "\n")

@@ -9,13 +9,14 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import InitErrorDetails
+from pydantic_core import InitErrorDetails, PydanticSerializationError, SchemaSerializer
 
 __all__ = [
     "FlaggedShown",
     "Record",
     "RecordKind",
     "Snapshot",
+    "json_of",
     "require_stored",
     "snapshot",
     "snapshot_all",
@@ -96,6 +97,22 @@ def require_stored(record: Record) -> None:
         raise ValidationError.from_exception_data(type(record).__name__, details)
 
 
+def json_of(
+    serializer: SchemaSerializer, value: object, *, exclude_defaults: bool = False
+) -> bytes:
+    """Return a value as JSON, as pydantic's serializer of its type writes it.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C, which pydantic reports as an error of the value.
+    """
+    try:
+        return serializer.to_json(value, exclude_defaults=exclude_defaults)
+    except PydanticSerializationError as error:
+        if not str(error).endswith("KeyboardInterrupt: "):
+            raise
+    raise KeyboardInterrupt
+
+
 @dataclass(frozen=True)
 class Snapshot(Generic[AnyRecord]):
     """A validated copy of a record, and its JSON; no other code refers to the copy."""
@@ -106,7 +123,7 @@ class Snapshot(Generic[AnyRecord]):
     def json(self) -> bytes:
         """The record as JSON, without the fields that have their default."""
         serializer, omits = self.record.__pydantic_serializer__, self.record.omits_defaults
-        return serializer.to_json(self.record, exclude_defaults=omits)
+        return json_of(serializer, self.record, exclude_defaults=omits)
 
 
 def snapshot_all(records: Iterable[AnyRecord], kind: type[AnyRecord]) -> list[Snapshot[AnyRecord]]:

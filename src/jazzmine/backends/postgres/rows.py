@@ -18,7 +18,7 @@ from jazzmine.backends.postgres.text import (
 )
 from jazzmine.backends.postgres.word_index import entry_of, with_entry
 from jazzmine.errors import NotFoundError
-from jazzmine.records.base import Snapshot
+from jazzmine.records.base import Snapshot, json_of
 from jazzmine.records.hook_arguments import Append
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.messages import Message
@@ -76,7 +76,7 @@ def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | No
 
 def whole_json(record: Snapshot[Any]) -> str:
     """Return the JSON of a record with all its fields, and all those of the elements of lists."""
-    return to_json_text(record.record.__pydantic_serializer__.to_json(record.record))
+    return to_json_text(json_of(record.record.__pydantic_serializer__, record.record))
 
 
 def store_parameters(
