@@ -126,20 +126,24 @@ def test_pruning_keeps_the_values_of_the_latest_checkpoint(
     assert value_at(JazzmineSaver(memory), at) == [*said, "more"]
 
 
-def test_a_thread_with_delta_channels_is_not_pruned_to_its_latest_checkpoint(
+def test_pruning_keeps_what_the_delta_channels_of_the_latest_checkpoint_need(
     memory: SyncLongTermMemoryStore,
 ) -> None:
     saver = JazzmineSaver(memory)
-    first = put(saver, THREAD, ["first"])
-    metadata: Any = {"source": "loop", "step": 2, "counters_since_delta_snapshot": {"c": (1, 1)}}
-    saver.put(first, checkpoint({"c": 2}, {}), metadata, {"c": 2})
+    older = put(saver, THREAD, ["older"])
+    snapshot = latest = put(saver, older, ["snapshot"], 2)
+    for step in (3, 4):
+        saver.put_writes(latest, [("c", f"step {step}")], f"task {step}")
+        metadata: Any = {"step": step, "counters_since_delta_snapshot": {"c": (step, step)}}
+        latest = saver.put(latest, checkpoint({"c": step}, {}), metadata, {"c": step})
+    before = saver.get_delta_channel_history(config=latest, channels=["c"])
+    assert [write[2] for write in before["c"]["writes"]] == ["step 3", "step 4"]
 
-    with pytest.raises(NotImplementedError, match="delta channels"):
-        saver.prune(["t1"])
+    saver.prune(["t1"])
 
-    assert value_at(saver, first) == ["first"]
-    saver.prune(["t1"], strategy="delete")
-    assert memory.list_items() == []
+    assert saver.get_delta_channel_history(config=latest, channels=["c"]) == before
+    assert value_at(saver, snapshot) == ["snapshot"]
+    assert saver.get_tuple(older) is None
 
 
 def test_an_encrypting_serializer_leaves_no_text(memory: SyncLongTermMemoryStore) -> None:

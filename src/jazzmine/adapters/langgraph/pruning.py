@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 
-from jazzmine.adapters.langgraph.checkpoints import THREADS, Storage, decoded, digests, values_of
-from jazzmine.adapters.langgraph.threads import (
-    AT_ONCE,
-    entries_at,
-    entries_in,
-    namespaces_in,
-    pages,
+from jazzmine.adapters.langgraph.checkpoints import (
+    THREADS,
+    Storage,
+    checkpoint_key,
+    decoded,
+    digests,
+    values_of,
 )
+from jazzmine.adapters.langgraph.threads import AT_ONCE, entries_at, namespaces_in, pages
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import DeleteItem, MemoryItem
 
@@ -44,36 +45,46 @@ class Pruner(Storage):
             await self._delete_unused_values(thread)
 
     async def keep_latest(self, thread: str) -> None:
-        """Delete all but the latest checkpoint of each namespace.
+        """Delete all but the latest checkpoint of each namespace, and what it needs.
 
-        Raises:
-            NotImplementedError: the thread has delta channels, whose values are made of what was
-                written before.
+        It needs the checkpoints from which it takes the values of delta channels.
         """
-        places = await namespaces_in(self.items, thread)
-        for place in places:
-            for entry in await entries_in(self.items, place, count=1):
-                record = decoded(self.serde, entry.item.data)
-                if record["metadata"].get("counters_since_delta_snapshot"):
-                    raise NotImplementedError(
-                        f"the thread {thread!r} has delta channels, whose values need the older "
-                        "checkpoints: prune it with strategy='delete', or not at all"
-                    )
-        for place in places:
+        for place in await namespaces_in(self.items, thread):
             await self._keep_latest(place)
         await self._delete_unused_values(thread)
 
     async def _keep_latest(self, place: tuple[str, ...]) -> None:
-        # The latest one is listed first; a task may have written before its checkpoint is stored.
-        latest: str | None = None
+        # Later checkpoints are listed before earlier ones, so each before its parent.
+        kept: str | None = None
+        wanted: set[str] | None = None
+        current, is_kept = "", True
         async for page in pages(self.items, place, with_data=False):
             unused = []
             for item in page:
-                if latest is None and "/" not in item.key:
-                    latest = item.key
-                if latest is not None and not item.key.startswith(latest):
+                if "/" not in item.key:
+                    is_kept = not current or item.key == kept
+                    current = item.key
+                    if is_kept:
+                        kept, wanted = await self._needed(item, wanted)
+                # A task may write before its checkpoint is stored.
+                if not is_kept and item.key.startswith(current):
                     unused.append(item)
             await self._delete(unused)
+
+    async def _needed(
+        self, item: MemoryItem, wanted: set[str] | None
+    ) -> tuple[str | None, set[str] | None]:
+        """Return the key of the parent, if it is needed, and the channels for which it is."""
+        stored = await self.items.get(item.namespace, item.key)
+        if stored is None:
+            return None, wanted
+        record = decoded(self.serde, stored.data)
+        if wanted is None:
+            # The channels whose values are made of what was written before.
+            wanted = set(record["metadata"].get("counters_since_delta_snapshot") or {})
+        wanted = wanted - record["values"].keys() - record["inline"].keys()
+        parent = record["parent"]
+        return checkpoint_key(parent) if wanted and parent else None, wanted
 
     async def _delete_unused_values(self, thread: str) -> None:
         """Delete the values of a thread that none of its checkpoints refers to."""

@@ -167,11 +167,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         Args:
             thread_ids: which threads.
             strategy: "delete" for all checkpoints; "keep_latest" for all but the latest one of each
-                namespace.
-
-        Raises:
-            NotImplementedError: "keep_latest" of a thread with delta channels, as with LangGraph's
-                own savers.
+                namespace, and those from which it takes the values of delta channels.
         """
         self._steps.plain(self._prune(thread_ids, strategy))
 
