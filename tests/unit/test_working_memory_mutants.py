@@ -13,7 +13,8 @@ from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
 from tests.mutants import run_until_it_fails
-from tests.unit.memory_machine import Conversation, Small
+from tests.unit.memory_invariants import Small
+from tests.unit.memory_machine import Conversation
 
 
 class ConfirmsWhatHasExpired(Small):

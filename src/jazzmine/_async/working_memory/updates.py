@@ -119,11 +119,7 @@ class Updates:
     # Reads and changes
 
     async def load(self, conversation_id: str, *, renew: bool = False) -> Stored:
-        """Return what is stored, with a working memory that must not be changed; wait for no call.
-
-        Args:
-            renew: whether its time to live starts anew.
-        """
+        """Return what is stored, not to be changed; with `renew` its time to live starts anew."""
         deadline = call_deadline(self._config.timeout)
         stored = await self._backend.load(conversation_id, deadline, renew=renew)
         return self._remembered(conversation_id, stored)
