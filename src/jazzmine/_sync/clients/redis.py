@@ -250,10 +250,12 @@ class RedisClient:
             raise _closed_meanwhile()
         try:
             return self._retry.call_with_retry(attempt, self._disconnect, is_retryable)
-        except failures() as error:
-            if self._closed:
+        except Exception as error:
+            if self._closed:  # a client of a cluster that is closed meanwhile fails in other ways
                 raise _closed_meanwhile() from error
-            raise translated(error, self._client) from error
+            if isinstance(error, failures()):
+                raise translated(error, self._client) from error
+            raise
         finally:
             if self._closed:  # a client opens connections again after it was closed
                 self._close_own()
