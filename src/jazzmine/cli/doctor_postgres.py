@@ -65,13 +65,6 @@ def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Fin
             yield _missing_rights(schema, missing)
         else:
             yield fine("the role has all rights")
-        for role, level in rows(doctor.WRONG_ISOLATION, pid=info.backend_pid):
-            yield failed(
-                f"default_transaction_isolation of the role is {level!r}, and a store needs 'read"
-                " committed'; a connection pooler shares the sessions, so the store does not set"
-                " it",
-                f"ALTER ROLE {role} SET default_transaction_isolation = 'read committed';",
-            )
         if not missing and component in doctor.LAGGING:
             yield from _check_sequences(rows(doctor.LAGGING[component]))
         yield from doctor.check_indexes(schema, component, rows(doctor.INDEXES))

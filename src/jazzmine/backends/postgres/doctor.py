@@ -25,7 +25,6 @@ __all__ = [
     "MISSING_ACCESS",
     "MISSING_RIGHTS",
     "MISSING_TABLES",
-    "WRONG_ISOLATION",
     "check_functions",
     "check_indexes",
     "check_pool",
@@ -98,13 +97,6 @@ FUNCTIONS = """
 SELECT proname, strpos(prosrc, '$schema.') > 0 OR strpos(prosrc, '.') = 0
 FROM pg_namespace AS schema JOIN pg_proc ON pronamespace = schema.oid
 WHERE nspname = %(schema)s
-"""
-
-# A store sets this itself, but for sessions that a connection pooler shares.
-WRONG_ISOLATION = """
-SELECT quote_ident(current_user), current_setting('default_transaction_isolation')
-WHERE pg_backend_pid() <> %(pid)s
-    AND current_setting('default_transaction_isolation') IN ('repeatable read', 'serializable')
 """
 
 # Each row has a table whose sequence is behind its rows, whether the role may read the sequence,
