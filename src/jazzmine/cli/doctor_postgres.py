@@ -66,7 +66,9 @@ def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Fin
         else:
             yield fine("the role has all rights")
         if not missing and component in doctor.LAGGING:
-            yield from _check_sequences(rows(doctor.LAGGING[component]))
+            for table, statement in rows(doctor.LAGGING[component]):
+                text = f"the sequence of the table {table} is behind its rows"
+                yield failed(text, f"{statement};")
         yield from doctor.check_indexes(schema, component, rows(doctor.INDEXES))
 
 
@@ -89,16 +91,3 @@ def _missing_rights(schema: str, missing: list[Any]) -> Finding:
     return failed(
         f"the role lacks rights in schema {schema!r}: {', '.join(rights)}", f"{'; '.join(grants)};"
     )
-
-
-def _check_sequences(lagging: list[Any]) -> Iterator[Finding]:
-    """Yield the tables whose rows have numbers that their sequence would give again."""
-    for table, may_read, statement in lagging:
-        if may_read:
-            yield failed(f"the sequence of the table {table} is behind its rows", f"{statement};")
-        else:
-            yield failed(
-                f"the role may not read the sequence of the table {table}, which may be behind"
-                " copied rows",
-                f"{statement};",
-            )

@@ -99,16 +99,11 @@ FROM pg_namespace AS schema JOIN pg_proc ON pronamespace = schema.oid
 WHERE nspname = %(schema)s
 """
 
-# Each row has a table whose sequence is behind its rows, whether the role may read the sequence,
-# and the statement that mends it.
+# Each row has a table whose sequence is behind its rows, and the statement that mends it.
 _LAGGING = """
-SELECT name, may_read, CASE WHEN may_read
-    THEN 'SELECT setval(' || quote_literal(sequence) || ', (SELECT max(' || field
-        || ') FROM $schema.' || name || '))'
-    ELSE 'GRANT SELECT ON SEQUENCE ' || sequence || ' TO ' || quote_ident(current_user) END
-FROM numbers CROSS JOIN has_sequence_privilege(sequence, 'SELECT, USAGE') AS may_read
-WHERE CASE WHEN may_read THEN number > coalesce(pg_sequence_last_value(sequence), 0)
-    ELSE sequence IS NOT NULL END
+SELECT name, 'SELECT setval(' || quote_literal(sequence) || ', (SELECT max(' || field
+    || ') FROM $schema.' || name || '))'
+FROM numbers WHERE number > coalesce(pg_sequence_last_value(sequence), 0)
 """
 # For each table the largest number that a row has, about, and the sequence of the numbers. If rows
 # were copied without it, it would give numbers again. No index begins with `seq`, but the newest

@@ -166,32 +166,13 @@ def page_of(rows: Sequence[Row], after: str | None) -> Sequence[Row]:
 # Sums
 
 
+_SUMMED = tuple(UsageSummary.model_fields)[1:]
+
+
 def summaries(rows: Iterable[Row]) -> list[UsageSummary]:
     """Return the summaries of the groups, by descending tokens, then by key."""
-    found = [_summary(row) for row in rows]
+    found = [
+        UsageSummary(key=from_text(key), **dict(zip(_SUMMED, sums, strict=True)))
+        for key, *sums in rows
+    ]
     return sorted(found, key=lambda summary: (-summary.total_tokens, summary.key))
-
-
-def _summary(row: Row) -> UsageSummary:
-    key, turns, failed, prompt, completion, total, cached, written, reasoning, cost, *rest = row
-    unreported, unpriced, count, latency, p50, p95, longest, kwh, co2 = rest
-    return UsageSummary(
-        key=from_text(key),
-        turns=turns,
-        failed_turns=failed,
-        prompt_tokens=int(prompt),
-        completion_tokens=int(completion),
-        total_tokens=int(total),
-        cached_prompt_tokens=int(cached),
-        cache_write_tokens=int(written),
-        reasoning_tokens=int(reasoning),
-        cost_usd=float(cost),
-        unreported_calls=unreported,
-        unpriced_calls=unpriced,
-        mean_latency_ms=int(latency) / count,
-        p50_latency_ms=p50,
-        p95_latency_ms=p95,
-        max_latency_ms=longest,
-        total_energy_kwh=kwh,
-        total_co2_g=co2,
-    )
