@@ -9,8 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from jazzmine._sync.clients.postgres.connection import Connector
 from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
+from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.rows import (
     append_parameters,
     row_values,
@@ -18,6 +20,7 @@ from jazzmine.backends.postgres.rows import (
     whole_json,
 )
 from jazzmine.backends.postgres.trace_statements import filter_condition, find_traces, summarize
+from jazzmine.config import PostgresConfig
 from jazzmine.records.base import snapshot
 from jazzmine.records.hook_arguments import Append
 from jazzmine.records.messages import Conversation, Message, MessageRole
@@ -35,7 +38,10 @@ def filled(request: pytest.FixtureRequest) -> Iterator[tuple[psycopg.Connection[
     with postgres.new_schema(version) as schema:
         config = {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
         MessageStore.initialize(config).close()
-        with postgres.connect(postgres.dsn(version)) as connection:
+        given = PostgresConfig(dsn=postgres.dsn(version), timeout=600.0)
+        # It has the settings of a store.
+        with Connector(Address.of(given.dsn), given).open() as connection:
+            connection.deadline, connection.prepare_threshold = None, None
             # The records are known to fit, so no foreign key is checked, which takes a third.
             connection.execute("SET session_replication_role = replica")
             connection.execute(bound(FILL, schema))
@@ -150,6 +156,24 @@ def test_a_context_costs_the_same_after_flagged_messages(
         FROM generate_series(1, 5000) AS n"""
     connection.execute(bound(flagged, schema))
     assert blocks(filled, pages.newest(20, "none", False), owner="c9") <= before + 5
+
+
+@pytest.mark.parametrize("plan", ["force_custom_plan", "force_generic_plan"])
+def test_a_page_of_a_long_conversation_is_read_by_itself(
+    filled: tuple[psycopg.Connection[Any], str], plan: str
+) -> None:
+    """Most conversations are shorter than the page."""
+    connection, schema = filled
+    statement = pages.newest(200, "all", False)
+    connection.execute(f"SET plan_cache_mode = {plan}".encode())
+    connection.prepare_threshold = 0
+    try:
+        explain = b"EXPLAIN " + bound(statement, schema)
+        found = str(connection.execute(explain, {"owner": "c9"}).fetchall())
+    finally:
+        connection.execute("RESET plan_cache_mode")
+        connection.prepare_threshold = None
+    assert "Sort" not in found, found
 
 
 NEW = Message(

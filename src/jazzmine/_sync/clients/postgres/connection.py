@@ -40,13 +40,15 @@ CANCEL_SECONDS = 1.0
 _RECONNECTING = 0.5
 
 # The server ends a statement after the time of a call, and one that waits for a locked row lets
-# another one have its connection: its store tries again. A connection pooler, which reports its own
-# process ids, shares sessions among clients, so nothing is set there.
+# another one have its connection: its store tries again. By the default of `random_page_cost`,
+# which is that of a rotating disk, it would read and sort all of a long conversation for a page. A
+# connection pooler, which reports its own process ids, shares sessions among clients, so nothing is
+# set there.
 _SETTINGS = """
 SELECT set_config(name, value, false)
-FROM (VALUES ('statement_timeout', %(timeout)s), ('lock_timeout', %(lock_timeout)s))
-    AS settings (name, value)
-WHERE pg_backend_pid() = %(pid)s AND current_setting(name) = '0'
+FROM (VALUES ('statement_timeout', '0', %(timeout)s), ('lock_timeout', '0', %(lock_timeout)s),
+    ('random_page_cost', '4', '1.1')) AS settings (name, replaced, value)
+WHERE pg_backend_pid() = %(pid)s AND current_setting(name) = replaced
 """
 
 
