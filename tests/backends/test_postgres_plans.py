@@ -22,7 +22,7 @@ from jazzmine.backends.postgres.rows import (
 from jazzmine.backends.postgres.trace_statements import filter_condition, find_traces, summarize
 from jazzmine.config import PostgresConfig
 from jazzmine.records.base import snapshot
-from jazzmine.records.hook_arguments import Append
+from jazzmine.records.hook_arguments import Append, Turn
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
@@ -185,10 +185,7 @@ APPENDED = append_parameters(Append("c7", [STORED], replace_after="m180006"), No
 ERASED: dict[str, object] = {"limit": 20, "newest": [2**62] * 3}
 WRITES: dict[str, tuple[str, dict[str, object]]] = {
     "store message": (sql.STORE_ONE["messages"], row_values("messages", STORED, None)),
-    "store messages": (
-        sql.STORE,
-        store_parameters({"conversations": [], "messages": [STORED], "turn_traces": []}, None),
-    ),
+    "store messages": (sql.STORE, store_parameters(Turn(messages=[STORED]), None)),
     "append": (sql.APPEND, APPENDED),
     "flag": (sql.FLAG_MESSAGE, {"id": "m20006", "flagged": True}),
     "delete": (sql.DELETE_MESSAGE, {"id": "m20006"}),
@@ -197,7 +194,7 @@ WRITES: dict[str, tuple[str, dict[str, object]]] = {
     "rewind": (sql.REWIND, {"owner": "c7", "after": "m180006"}),
     "fork": (
         sql.FORK,
-        {"owner": "c7", "until": "m20006", "copy": whole_json(COPY), "salt": "salt"},
+        {"owner": "c7", "until": "m20006", "copy": whole_json(COPY).decode(), "salt": "salt"},
     ),
     "erase": (sql.ERASE, {"user": "u7", **ERASED}),
     "erase elsewhere": (sql.ERASE, {"user": "elsewhere", **ERASED}),

@@ -10,7 +10,7 @@ large for a record. So a float with an exponent is written with all its digits a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from pydantic_core import to_json
 
@@ -65,9 +65,9 @@ def to_json_text(json: bytes) -> str:
     return json.decode()
 
 
-def json_array(parts: Iterable[str]) -> str:
-    """Return an array of JSON to store."""
-    return f"[{','.join(parts)}]"
+def json_array(parts: Sequence[bytes]) -> str | None:
+    """Return an array of JSON to store, made of JSON that pydantic wrote; None if it is empty."""
+    return to_json_text(b"[%b]" % b",".join(parts)) if parts else None
 
 
 def _in_full(token: re.Match[bytes]) -> bytes:
