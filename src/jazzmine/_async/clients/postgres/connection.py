@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -141,18 +141,15 @@ class Connector:
 
     Attributes:
         failure: the error of the last attempt; None if it succeeded.
+        is_closed: whether the pool is closed.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        config: PostgresConfig,
-        is_closed: Callable[[], bool] = lambda: True,
-    ) -> None:
+    failure: psycopg.Error | None = None
+    is_closed: bool = False
+
+    def __init__(self, address: Address, config: PostgresConfig) -> None:
         self._address = address
         self._timeout, self._prepare = config.timeout, config.prepare
-        self._is_closed = is_closed
-        self.failure: psycopg.Error | None = None
 
     async def connect(self, *_: object, **__: object) -> Connection:
         """Open a connection, for which the pool waits.
@@ -164,7 +161,7 @@ class Connector:
             try:
                 return await self.open()
             except psycopg.Error:
-                if self._is_closed():
+                if self.is_closed:
                     raise
             await sleep(_RECONNECTING)
 

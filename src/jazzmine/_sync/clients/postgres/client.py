@@ -25,7 +25,6 @@ from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     TimedOut,
     deadline_exceeded,
-    is_conflict,
     is_disconnect,
     is_transient,
     translated,
@@ -55,7 +54,7 @@ class PostgresClient:
         self._components = components
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
-        self._connector = Connector(self._address, config, lambda: self.is_closed)
+        self._connector = Connector(self._address, config)
         self._drained_at = 0.0
         self._given_up = BackgroundTasks()
         self._pool: Any = config.pool or DriverPool(
@@ -66,11 +65,6 @@ class PostgresClient:
             open=False,
         )
         self._access = PoolAccess(self._pool)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether its pool is closed."""
-        return bool(self._pool.closed)
 
     def open(self) -> None:
         """Bring the schema up to date and open the pool; nothing is left open if it raises.
@@ -164,6 +158,7 @@ class PostgresClient:
     def _close(self) -> None:
         self._given_up.close(CANCEL_SECONDS)
         if self._config.pool is None:
+            self._connector.is_closed = True
             self._pool.close(timeout=1.0)
 
     def run(
@@ -204,7 +199,7 @@ class PostgresClient:
                 is_repeatable = (
                     not is_sent_once
                     if is_lost
-                    else is_transient(error) or (is_conflict(error) and not pauses)
+                    else is_transient(error, is_repeated=bool(pauses))
                 )
                 pauses = self._pause_or_raise(error, is_repeatable, pauses, deadline)
             except BaseException as error:
