@@ -22,7 +22,6 @@ __all__ = [
     "INDEXES",
     "LAGGING",
     "LIMITS",
-    "MISSING_ACCESS",
     "MISSING_RIGHTS",
     "MISSING_TABLES",
     "check_functions",
@@ -49,9 +48,8 @@ SELECT current_setting('max_connections')::int,
     (SELECT datconnlimit FROM pg_database WHERE datname = current_database())
 """
 
-# Each row has a right that the role lacks, and the statement that grants it: those without which a
-# store cannot be opened, and those that its calls need.
-MISSING_ACCESS = """
+# Each row has a right that the role lacks, and the statement that grants it.
+MISSING_RIGHTS = """
 SELECT 'CREATE on the database ' || current_database(),
     'GRANT CREATE ON DATABASE ' || quote_ident(current_database()) || ' TO '
         || quote_ident(current_user)
@@ -62,21 +60,14 @@ SELECT 'USAGE on the schema ' || nspname,
     'GRANT USAGE ON SCHEMA ' || quote_ident(nspname) || ' TO ' || quote_ident(current_user)
 FROM pg_namespace WHERE nspname = %(schema)s AND NOT has_schema_privilege(oid, 'USAGE')
 UNION ALL
-SELECT 'SELECT on the table ' || relname,
-    'GRANT SELECT ON $schema.' || relname || ' TO ' || quote_ident(current_user)
-FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
-WHERE nspname = %(schema)s AND relname = %(versions)s
-    AND NOT has_table_privilege(relation.oid, 'SELECT')
-"""
-MISSING_RIGHTS = """
 SELECT privilege || ' on the table ' || relname,
     'GRANT ' || privilege || ' ON ' || quote_ident(nspname) || '.' || quote_ident(relname) || ' TO '
         || quote_ident(current_user)
 FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
     CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
-WHERE nspname = %(schema)s AND relname = ANY(%(tables)s::text[])
-    AND (relkind <> 'S' OR privilege = 'UPDATE')
-    AND NOT has_table_privilege(relation.oid, privilege)
+WHERE nspname = %(schema)s AND NOT has_table_privilege(relation.oid, privilege)
+    AND CASE WHEN relname = %(versions)s THEN privilege = 'SELECT'
+        WHEN relname = ANY(%(tables)s::text[]) THEN relkind <> 'S' OR privilege = 'UPDATE' END
 UNION ALL
 SELECT 'EXECUTE on the function ' || proname,
     'GRANT EXECUTE ON FUNCTION ' || function.oid::regprocedure || ' TO '
@@ -86,9 +77,11 @@ WHERE nspname = %(schema)s AND starts_with(proname, 'jazzmine_')
     AND NOT has_function_privilege(function.oid, 'EXECUTE')
 ORDER BY 1
 """
+# The table of the search index is there only in a schema that has one.
 MISSING_TABLES = """
 SELECT name FROM unnest(%(tables)s::text[]) AS name
-WHERE to_regclass('$schema.' || quote_ident(name)) IS NULL
+WHERE to_regclass('$schema.' || quote_ident(name)) IS NULL AND (name <> 'message_words'
+    OR EXISTS (SELECT FROM $schema.$versions WHERE version = 1000))
 """
 
 # The functions that are there, and whether each names its own schema, as none does any more after

@@ -96,7 +96,7 @@ class Component(NamedTuple):
 MESSAGE_TABLES = Component(
     "migrations",
     "jazzmine_migrations",
-    ("conversations", "messages", "turn_traces"),
+    ("conversations", "messages", "turn_traces", "message_words"),
     ("append", "erase", "fork", "index", "pop", "prune", "rewind", "store"),
 )
 ITEM_TABLES = Component(

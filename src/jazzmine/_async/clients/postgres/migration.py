@@ -132,7 +132,7 @@ class Tables:
         """
 
         async def change() -> None:
-            stored = await self.search_language()
+            _, stored = await self._versions()
             if stored == language:
                 return
             if language is None:
@@ -145,19 +145,14 @@ class Tables:
 
         await self._run_alone(change)
 
-    async def search_language(self) -> str | None:
-        """Return the language of the search index, empty without stems; None without an index."""
-        _, note = await self._versions()
-        search = read_state(note)
-        return None if search is None else search.language
-
     async def _versions(self) -> tuple[list[int], str | None]:
-        """Return the numbers of the migrations, and the note of the search index."""
+        """Return the numbers of the migrations, and the language of the search index, if any."""
         names = {"schema": self._schema, "versions": self._component.versions}
         if not await self._run(FIND_VERSIONS, names):
             return [], None
         applied, note = (await self._run(READ_VERSIONS))[0]
-        return applied or [], note
+        search = read_state(note)
+        return applied or [], None if search is None else search.language
 
     async def _run(self, statements: str, values: Mapping[str, object] | None = None) -> list[Any]:
         versions = self._component.versions

@@ -197,9 +197,7 @@ class PostgresClient:
             except psycopg.Error as error:
                 is_lost = self._give_back(connection, error)
                 is_repeatable = (
-                    not is_sent_once
-                    if is_lost
-                    else is_transient(error, is_repeated=bool(pauses))
+                    not is_sent_once if is_lost else is_transient(error, is_repeated=bool(pauses))
                 )
                 pauses = self._pause_or_raise(error, is_repeatable, pauses, deadline)
             except BaseException as error:

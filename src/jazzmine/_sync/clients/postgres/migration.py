@@ -132,7 +132,7 @@ class Tables:
         """
 
         def change() -> None:
-            stored = self.search_language()
+            _, stored = self._versions()
             if stored == language:
                 return
             if language is None:
@@ -145,19 +145,14 @@ class Tables:
 
         self._run_alone(change)
 
-    def search_language(self) -> str | None:
-        """Return the language of the search index, empty without stems; None without an index."""
-        _, note = self._versions()
-        search = read_state(note)
-        return None if search is None else search.language
-
     def _versions(self) -> tuple[list[int], str | None]:
-        """Return the numbers of the migrations, and the note of the search index."""
+        """Return the numbers of the migrations, and the language of the search index, if any."""
         names = {"schema": self._schema, "versions": self._component.versions}
         if not self._run(FIND_VERSIONS, names):
             return [], None
         applied, note = (self._run(READ_VERSIONS))[0]
-        return applied or [], note
+        search = read_state(note)
+        return applied or [], None if search is None else search.language
 
     def _run(self, statements: str, values: Mapping[str, object] | None = None) -> list[Any]:
         versions = self._component.versions
