@@ -56,8 +56,16 @@ class _Runs(AgentMiddleware):
             if run.has_open_calls:
                 await finished(run.finish())
 
+        async def end(response: Any) -> Any:
+            # What its reader does next is not of this run.
+            if _RUN.get() is run:
+                _RUN.set(outer)
+            await finished(run.finish())
+            return response
+
         if context.stream:
             context.stream_cleanup_hooks.append(end_early)
+            context.stream_result_hooks.append(end)
         try:
             await call_next()
         except MiddlewareTermination:

@@ -109,7 +109,9 @@ async def append_with_traces(
             last = error.newest_id
             raise
         for trace in unsaved[:-1]:
-            await store.store_turn_trace(trace)
+            # An append that was repeated has changed nothing, and no number may.
+            if await store.get_turn_trace_by_message_id(trace.message_id) is None:
+                await store.store_turn_trace(trace)
         return stored, traces
 
     stored, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
