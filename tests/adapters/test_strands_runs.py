@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -112,6 +114,21 @@ def test_traces_of_a_graphs_agents_are_deleted_with_the_session(
     repository.delete_session("s1")
 
     assert sync_store.get_conversations() == []
+
+
+def test_runs_at_once_of_one_agent_have_a_trace_each(
+    repository: JazzmineSessionRepository, sync_store: MessageStore
+) -> None:
+    guides, both_asked = [], Barrier(2)
+    for _ in range(2):
+        guide, model = agent(repository, hooks=[repository.recorder("s1")])
+        model.on_question = lambda: both_asked.wait(60)
+        guides.append(guide)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda guide: guide("Rain?"), guides))
+
+    traces = sync_store.get_turn_traces_by_conversation_id("s1/guide")
+    assert [(trace.turn_number, trace.total_tokens) for trace in traces] == [(1, 30), (2, 30)]
 
 
 def test_a_session_without_an_id_is_a_value_error(repository: JazzmineSessionRepository) -> None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import called_directly, completed, require_session_id, retry_conflicts
-from jazzmine.adapters._conversations import append_with_traces, redact
+from jazzmine.adapters._conversations import append_with_traces
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import (
     Described,
@@ -20,7 +20,7 @@ from jazzmine.adapters._items import (
     role_of,
     text_of,
 )
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, redacted, shortened
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
@@ -30,7 +30,7 @@ with supported("strands-agents", "1.55.0", "2.0"):
     from strands.types.exceptions import SessionException
     from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-    from jazzmine.adapters._strands_hooks import JazzmineHooks
+    from jazzmine.adapters._strands_hooks import JazzmineHooks, Runs
 
 if TYPE_CHECKING:
     from strands.multiagent import MultiAgentBase
@@ -68,8 +68,8 @@ class JazzmineSessionRepository(SessionRepository):
         self._store, self._recorded_store = store, called_directly(store)
         self._user_id = require_session_id(user_id, "user_id")
         self._agent_id = require_session_id(agent_id, "agent_id")
-        # The runs that are recorded now, by the conversations of their agents.
-        self._runs: dict[str, RunRecorder] = {}
+        # The agents whose runs are recorded now, which may share a conversation.
+        self._runs: Runs = {}
 
     def recorder(self, session_id: str) -> JazzmineHooks:
         """Return hooks for agents of a session, which store the traces of their runs.
@@ -78,9 +78,7 @@ class JazzmineSessionRepository(SessionRepository):
             session_id: the session of the agents' session manager.
         """
         _joined(session_id)
-        return JazzmineHooks(
-            partial(self._begin_run, session_id), partial(self._end_run, session_id)
-        )
+        return JazzmineHooks(self._runs, partial(self._begin_run, session_id))
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Store a new session.
@@ -194,8 +192,7 @@ class JazzmineSessionRepository(SessionRepository):
             new.model_copy(update={"timestamp": stored.timestamp, "is_flagged": stored.is_flagged})
         )
         if session_message.redact_message is not None:
-            run = self._runs.get(new.conversation_id)
-            completed(redact(self._recorded_store, stored, new, run))
+            self._redact(stored, new)
 
     def list_messages(
         self,
@@ -252,13 +249,28 @@ class JazzmineSessionRepository(SessionRepository):
         key = _joined(session_id, agent_id)
         run = RunRecorder(self._recorded_store, key, self._user_id, self._agent_id)
         run.metadata = {_SESSION: session_id}
-        self._runs[key] = run
         return run
 
-    def _end_run(self, session_id: str, agent_id: str) -> None:
-        run = self._runs.pop(_joined(session_id, agent_id), None)
-        if run is not None:
-            completed(run.finish())
+    def _run_of(self, conversation_id: str, message: object) -> RunRecorder | None:
+        """Return the recorded run of the agent that has a message, itself, in its list."""
+        for agent, run in list(self._runs.values()):
+            if run.conversation_id == conversation_id and any(
+                known is message for known in agent.messages
+            ):
+                return run
+        return None
+
+    def _redact(self, old: Message, new: Message) -> None:
+        """Take what a message has said out of the title of its conversation and of its trace."""
+        conversation = self._store.get_conversation_by_id(old.conversation_id)
+        if conversation is not None and conversation.title == shortened(old.original_content):
+            title = shortened(new.original_content)
+            self._store.edit_conversation(old.conversation_id, title=title)
+        trace = self._store.get_turn_trace_by_message_id(old.id)
+        if trace is not None:
+            self._store.store_turn_trace(redacted(trace))
+        for _, run in list(self._runs.values()):
+            run.is_redacted |= run.conversation_id == old.conversation_id
 
     def _conversation(self, conversation_id: str, metadata: dict[str, Any]) -> Conversation:
         conversation = Conversation(
@@ -293,7 +305,7 @@ class JazzmineSessionRepository(SessionRepository):
     ) -> None:
         conversation_id = _joined(session_id, agent_id)
         message = self._message(session_id, agent_id, new)
-        run = self._runs.get(conversation_id)
+        run = self._run_of(conversation_id, new.message)
         runs = [] if run is None else [(run, [message])]
 
         try:
