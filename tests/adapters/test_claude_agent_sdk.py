@@ -258,6 +258,5 @@ async def test_a_person_can_read_the_conversation(sessions: Any, store: MessageS
         ("user", "Look."),
         ("assistant", 'So:\nRead({"path":"a.py"})'),
         ("tool", "1"),
-        ("system", "[mode]"),
     ]
     assert shown[1].invoked_tools == ["Read"]
