@@ -16,7 +16,6 @@ from agent_framework import (
 from jazzmine.adapters._calls import finished
 from jazzmine.adapters._conversations import finish_when_dropped
 from jazzmine.adapters._recorder import RunRecorder, parsed_json, unrecorded
-from jazzmine.records.storable import storable_json
 
 __all__ = ["recorded_run", "recorder"]
 
@@ -96,7 +95,7 @@ class _Models(ChatMiddleware):
             run.end_model_call(key, usage, model=model)
             for content in _contents(response.messages):
                 if content.type == "function_call":
-                    run.ask_tool_call(content.call_id, content.name, _arguments(content))
+                    run.ask_tool_call(content.call_id, content.name, parsed_json(content.arguments))
             return response
 
         if context.stream:
@@ -115,7 +114,7 @@ class _Tools(FunctionMiddleware):
         """Record a call of a tool."""
         run, key = _RUN.get() or unrecorded(), object()
         call_id = context.metadata.get("call_id") or ""
-        run.begin_tool_call(key, context.function.name, storable_json(context.arguments), call_id)
+        run.begin_tool_call(key, context.function.name, context.arguments, call_id)
         try:
             await call_next()
         except BaseException as error:
@@ -131,16 +130,12 @@ def _note_given(run: RunRecorder, messages: Any) -> None:
             run.answer_tool_call(content.call_id, content.result)
         elif content.type == "function_approval_response" and not content.approved:
             call = content.function_call
-            run.ask_tool_call(call.call_id, call.name, _arguments(call))
+            run.ask_tool_call(call.call_id, call.name, parsed_json(call.arguments))
             run.answer_tool_call(call.call_id, "a person has rejected the call")
 
 
 def _contents(messages: Any) -> list[Any]:
     return [content for message in messages or () for content in getattr(message, "contents", ())]
-
-
-def _arguments(call: Any) -> Any:
-    return parsed_json(call.arguments)
 
 
 def _plain(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +20,6 @@ from jazzmine.records.messages import MessageRole
 with supported("agent-framework-core", "1.21.0", "2.0"):
     from agent_framework import (
         DEFAULT_TOOL_APPROVAL_SOURCE_ID,
-        Content,
         HistoryProvider,
         InMemoryHistoryProvider,
         Message,
@@ -32,6 +30,8 @@ with supported("agent-framework-core", "1.21.0", "2.0"):
 __all__ = ["JazzmineHistoryProvider"]
 
 _KEY = "agent_framework"
+
+_KINDS = {"function_call": "call", "function_result": "answer", "text_reasoning": "reasoning"}
 
 
 class JazzmineHistoryProvider(HistoryProvider):
@@ -69,6 +69,8 @@ class JazzmineHistoryProvider(HistoryProvider):
     ) -> None:
         super().__init__(require_session_id(source_id, "source_id"), **options)
         self.skip_excluded = skip_excluded
+        # Decides which messages are new, and which are shown.
+        self._rules = InMemoryHistoryProvider(skip_excluded=skip_excluded)
         self._conversations = Conversations(store, user_id, agent_id)
         self._store = self._conversations.store
 
@@ -81,12 +83,13 @@ class JazzmineHistoryProvider(HistoryProvider):
         stored. A call that waits for a person's approval is left to the framework.
         """
         await super().before_run(agent=agent, session=session, context=context, state=state)
-        given: dict[str, list[Message]] = context.context_messages
-        if self.source_id in given:
-            goes_on = bool(session.state.get(DEFAULT_TOOL_APPROVAL_SOURCE_ID))
-            given[self.source_id] = _whole(
-                given[self.source_id], context.input_messages, goes_on=goes_on
-            )
+        history = context.context_messages[self.source_id]
+        answered = set().union(*map(_calls, context.input_messages))
+        if session.state.get(DEFAULT_TOOL_APPROVAL_SOURCE_ID):
+            # With an answer to one of the calls that waited, the run makes the others beside it.
+            for asked in map(_calls, history):
+                answered |= asked if asked & answered else set()
+        context.context_messages[self.source_id] = _whole(history, answered)
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
@@ -98,11 +101,7 @@ class JazzmineHistoryProvider(HistoryProvider):
         """
         stored = await self._store.get_messages_by_conversation_id(self._conversation(session_id))
         found = [_message(message) for message in stored if not message.is_flagged]
-        return [
-            message
-            for message in found
-            if not (self.skip_excluded and message.additional_properties.get("_excluded", False))
-        ]
+        return await self._rules.get_messages(None, state={"messages": found})
 
     async def save_messages(
         self,
@@ -140,7 +139,7 @@ class JazzmineHistoryProvider(HistoryProvider):
         )
         known = [_message(message) for message in reversed(stored) if _KEY in message.metadata]
         state = {"messages": known}
-        await InMemoryHistoryProvider().save_messages(None, messages, state=state)
+        await self._rules.save_messages(None, messages, state=state)
         items = [message.to_dict() for message in state["messages"][len(known) :]]
         ids = {"conversation_id": conversation_id, "user_id": self._conversations.user_id}
         new = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
@@ -154,54 +153,34 @@ class JazzmineHistoryProvider(HistoryProvider):
         return f"{name}/{quote(self.source_id, safe='')}"
 
 
-def _whole(messages: list[Message], given: Sequence[Message], *, goes_on: bool) -> list[Message]:
-    """Return the messages of a history without halves of pairs.
+def _whole(messages: list[Message], answered: set[str]) -> list[Message]:
+    """Take halves of pairs out of copies of a history's messages, and return what is left.
 
     Args:
-        messages: the history.
-        given: what a run is given after it.
-        goes_on: whether the session has calls that waited for a person. With the approval, or the
-            result, of one of them the run makes the other calls of the same message, too.
+        messages: the copies.
+        answered: the calls that are answered after the history.
     """
-    answered = {call for message in given for content in message.contents for call in _ids(content)}
-    for message in messages:
-        asked = {call for content in message.contents for call in _ids(content)}
-        if goes_on and asked & answered:
-            answered |= asked
     parts: list[Part] = []
     for message in messages:
-        parts += [_part(message, content) for content in message.contents] + [Part("end")]
+        other = "said" if message.role == "assistant" else "other"
+        for content in message.contents:
+            kind: Any = _KINDS.get(content.type, other)
+            parts.append(Part(kind, str(content.call_id)))
+        parts.append(Part("end"))
     later = [Part("answer", call) for call in answered] + [Part("other")]
     stays = iter(whole([*parts, *later]))
     kept = []
     for message in messages:
-        contents = [content for content in message.contents if next(stays)]
+        message.contents = [content for content in message.contents if next(stays)]
         next(stays)
-        if len(contents) == len(message.contents):
-            kept.append(message)
-        elif contents:
-            shorter = copy(message)
-            shorter.contents = contents
-            kept.append(shorter)
+        kept += [message] if message.contents else []
     return kept
 
 
-def _part(message: Message, content: Content) -> Part:
-    if content.type == "function_call":
-        return Part("call", str(content.call_id))
-    if content.type == "function_result":
-        return Part("answer", str(content.call_id))
-    if content.type == "text_reasoning":
-        return Part("reasoning")
-    return Part("said" if message.role == "assistant" else "other")
-
-
-def _ids(content: Content) -> set[str]:
-    """Return the id of the call that a content is of: the call, its result, or its approval."""
-    if content.type in ("function_call", "function_result"):
-        return {str(content.call_id)}
-    asked = content.function_call if content.type.startswith("function_approval_") else None
-    return set() if asked is None else {str(asked.call_id)}
+def _calls(message: Message) -> set[str]:
+    """Return the ids of the calls that a message has, or the results or approvals of."""
+    calls = (content.function_call or content for content in message.contents)
+    return {str(call.call_id) for call in calls if call.call_id is not None}
 
 
 def _message(stored: records.Message) -> Message:
@@ -216,7 +195,6 @@ def _message(stored: records.Message) -> Message:
 
 def _described(item: dict[str, Any]) -> Described:
     contents: list[Any] = item.get("contents") or []
-    tools = [
-        str(content.get("name")) for content in contents if content.get("type") == "function_call"
-    ]
+    calls = [content for content in contents if content.get("type") == "function_call"]
+    tools = [str(call.get("name")) for call in calls]
     return Described(role_of(item.get("role")) or MessageRole.ASSISTANT, text_of(contents), tools)

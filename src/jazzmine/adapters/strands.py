@@ -345,7 +345,7 @@ def _message_key(session_id: str, agent_id: str, message_id: object) -> str:
 
 
 def _session_message(message: Message) -> SessionMessage | None:
-    values = item_of(message, _KEY, {})
+    values: dict[str, Any] = item_of(message, _KEY, {})
     return SessionMessage.from_dict(values) if "message_id" in values else None
 
 
