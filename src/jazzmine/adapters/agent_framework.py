@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import finished, require_session_id, retry_conflicts
-from jazzmine.adapters._conversations import Conversations
+from jazzmine.adapters._conversations import Conversations, finish_when_dropped
 from jazzmine.adapters._items import Described, described, item_message, item_of, role_of, text_of
 from jazzmine.adapters._pairs import Part, whole
+from jazzmine.adapters._recorder import RunRecorder, parsed_json, unrecorded
 from jazzmine.adapters._versions import supported
 from jazzmine.records import messages as records
 from jazzmine.records.messages import MessageRole
@@ -20,17 +22,25 @@ from jazzmine.records.messages import MessageRole
 with supported("agent-framework-core", "1.21.0", "2.0"):
     from agent_framework import (
         DEFAULT_TOOL_APPROVAL_SOURCE_ID,
+        AgentMiddleware,
+        ChatMiddleware,
+        FunctionMiddleware,
         HistoryProvider,
         InMemoryHistoryProvider,
         Message,
+        MiddlewareTermination,
     )
-
-    from jazzmine.adapters._agent_framework_middleware import recorded_run, recorder
 
 __all__ = ["JazzmineHistoryProvider"]
 
+CallNext: TypeAlias = Callable[[], Awaitable[None]]
+
 _KEY = "agent_framework"
 
+# The run that the code of a task belongs to.
+_RUN: ContextVar[RunRecorder | None] = ContextVar("jazzmine_run", default=None)
+
+# What a content is to its neighbours, by its type.
 _KINDS = {"function_call": "call", "function_result": "answer", "text_reasoning": "reasoning"}
 
 
@@ -131,7 +141,11 @@ class JazzmineHistoryProvider(HistoryProvider):
         framework stores no messages; its trace belongs to a flagged message, which no agent sees.
         An untitled conversation gets a title from the user's first message.
         """
-        return recorder(lambda name: self._conversations.recorder(self._conversation(name)))
+
+        def begin(session_id: str) -> RunRecorder:
+            return self._conversations.recorder(self._conversation(session_id))
+
+        return [_Runs(begin), _Models(), _Tools()]
 
     async def _append(self, conversation_id: str, messages: Sequence[Message]) -> None:
         stored = await self._store.get_messages_by_conversation_id(
@@ -143,8 +157,8 @@ class JazzmineHistoryProvider(HistoryProvider):
         items = [message.to_dict() for message in state["messages"][len(known) :]]
         ids = {"conversation_id": conversation_id, "user_id": self._conversations.user_id}
         new = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
-        run = recorded_run(conversation_id)
-        runs = [] if run is None else [(run, new)]
+        run = _RUN.get()
+        runs = [(run, new)] if run and run.conversation_id == conversation_id else []
         last = stored[0].id if stored else None
         await self._conversations.append(conversation_id, new, last, runs)
 
@@ -198,3 +212,115 @@ def _described(item: dict[str, Any]) -> Described:
     calls = [content for content in contents if content.get("type") == "function_call"]
     tools = [str(call.get("name")) for call in calls]
     return Described(role_of(item.get("role")) or MessageRole.ASSISTANT, text_of(contents), tools)
+
+
+class _Runs(AgentMiddleware):
+    def __init__(self, begin: Callable[[str], RunRecorder]) -> None:
+        self._begin = begin
+
+    async def process(self, context: Any, call_next: CallNext) -> None:
+        """Record a run of an agent with a session."""
+        if context.session is None:
+            await call_next()
+            return
+        outer, run = _RUN.get(), self._begin(context.session.session_id)
+        _note_given(run, context.messages)
+        _RUN.set(run)
+
+        async def end(response: Any = None, error: BaseException | None = None) -> Any:
+            # What is done next is not of this run.
+            _RUN.set(outer)
+            await finished(run.finish(error))
+            return response
+
+        async def end_early() -> None:
+            # A reader that leaves a stream leaves a call that does not end.
+            if run.has_open_calls:
+                await end()
+
+        if context.stream:
+            # It only begins here, and goes on in the task of its reader.
+            context.stream_cleanup_hooks.append(end_early)
+            context.stream_result_hooks.append(end)
+        try:
+            await call_next()
+        except BaseException as error:
+            await end(error=None if isinstance(error, MiddlewareTermination) else error)
+            raise
+        if not context.stream:
+            await end()
+        elif context.result is not None:
+            finish_when_dropped(run, context.result)
+
+
+class _Models(ChatMiddleware):
+    async def process(self, context: Any, call_next: CallNext) -> None:
+        """Record a call of a model."""
+        run, key = _RUN.get() or unrecorded(), object()
+        _note_given(run, context.messages)
+        named = (context.options or {}).get("model")
+        run.begin_model_call(key, str(named or type(context.client).__name__))
+
+        def note_answer(response: Any) -> Any:
+            usage, model = _counts(response.usage_details or {}), getattr(response, "model", None)
+            run.end_model_call(key, usage, model=model)
+            for content in _contents(response.messages):
+                if content.type == "function_call":
+                    run.ask_tool_call(content.call_id, content.name, parsed_json(content.arguments))
+            return response
+
+        if context.stream:
+            context.stream_result_hooks.append(note_answer)
+        try:
+            await call_next()
+        except BaseException as error:
+            run.end_model_call(key, error=error)
+            raise
+        if not context.stream:
+            note_answer(context.result)
+
+
+class _Tools(FunctionMiddleware):
+    async def process(self, context: Any, call_next: CallNext) -> None:
+        """Record a call of a tool."""
+        run, key = _RUN.get() or unrecorded(), object()
+        call_id = context.metadata.get("call_id") or ""
+        run.begin_tool_call(key, context.function.name, context.arguments, call_id)
+        try:
+            await call_next()
+        except BaseException as error:
+            run.end_tool_call(key, error=error)
+            raise
+        run.end_tool_call(key, _plain(context.result))
+
+
+def _note_given(run: RunRecorder, messages: Any) -> None:
+    """Note which calls a person has rejected, and which have an answer without having run."""
+    for content in _contents(messages):
+        if content.type == "function_result":
+            run.answer_tool_call(content.call_id, content.result)
+        elif content.type == "function_approval_response" and not content.approved:
+            call = content.function_call
+            run.ask_tool_call(call.call_id, call.name, parsed_json(call.arguments))
+            run.answer_tool_call(call.call_id, "a person has rejected the call")
+
+
+def _contents(messages: Any) -> list[Any]:
+    return [content for message in messages or () for content in getattr(message, "contents", ())]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(element) for element in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _counts(usage: Mapping[str, Any]) -> dict[str, int | None]:
+    return {
+        "prompt_tokens": usage.get("input_token_count"),
+        "completion_tokens": usage.get("output_token_count"),
+        "total_tokens": usage.get("total_token_count"),
+        "cached_prompt_tokens": usage.get("cache_read_input_token_count"),
+        "cache_write_tokens": usage.get("cache_creation_input_token_count"),
+        "reasoning_tokens": usage.get("reasoning_output_token_count"),
+    }
