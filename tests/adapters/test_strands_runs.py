@@ -61,16 +61,29 @@ def test_a_window_is_restored(repository: JazzmineSessionRepository) -> None:
     assert again.messages[-1]["content"] == guide.messages[-1]["content"]
 
 
-def test_the_latest_message_is_redacted(repository: JazzmineSessionRepository) -> None:
-    guide, _ = agent(repository)
+@pytest.mark.parametrize(("index", "title"), [(0, "[hidden]"), (-1, "Rain?")])
+def test_a_redaction_reaches_the_title_and_the_trace(
+    repository: JazzmineSessionRepository, sync_store: MessageStore, index: int, title: str
+) -> None:
+    guide, model = agent(repository, hooks=[repository.recorder("s1")])
+    manager: Any = guide._session_manager
+
+    def redact() -> None:
+        message: Any = {**guide.messages[-1], "content": [{"text": "[hidden]"}]}
+        manager.redact_latest_message(message, guide)
+
+    if index == 0:  # in the run
+        model.on_question = lambda: model.inputs or redact()
     guide("Rain?")
-    manager = guide._session_manager
-    assert isinstance(manager, RepositorySessionManager)
-    manager.redact_latest_message({"role": "assistant", "content": [{"text": "No."}]}, guide)
+    if index == -1:
+        redact()
 
-    again, _ = agent(repository)
-
-    assert again.messages[-1]["content"] == [{"text": "No."}]
+    assert agent(repository)[0].messages[index]["content"] == [{"text": "[hidden]"}]
+    conversation = sync_store.get_conversation_by_id("s1/guide")
+    assert conversation is not None
+    assert conversation.title == title
+    (tool,) = asyncio.run(only_trace(sync_store, "s1/guide")).tool_traces
+    assert (tool.tool_name, tool.arguments, tool.final_data) == ("weather", None, None)
 
 
 def test_a_graph_of_agents_goes_on(repository: JazzmineSessionRepository) -> None:

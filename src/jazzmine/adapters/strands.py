@@ -24,6 +24,7 @@ from jazzmine.adapters._recorder import RunRecorder, redacted, shortened
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
+from jazzmine.records.usage import TraceFilter
 
 with supported("strands-agents", "1.55.0", "2.0"):
     from strands.session.session_repository import SessionRepository
@@ -275,16 +276,20 @@ class JazzmineSessionRepository(SessionRepository):
         ]
 
     def _redact(self, old: Message, new: Message) -> None:
-        """Take what a message has said out of the title of its conversation and of its trace."""
+        """Take what a message has said out of its conversation's title and the trace of its run."""
         conversation = self._store.get_conversation_by_id(old.conversation_id)
         if conversation is not None and conversation.title == shortened(old.original_content):
             title = shortened(new.original_content)
             self._store.edit_conversation(old.conversation_id, title=title)
-        trace = self._store.get_turn_trace_by_message_id(old.id)
-        if trace is not None:
-            self._store.store_turn_trace(redacted(trace))
-        for run in self._runs_of(old.conversation_id):
+        runs = self._runs_of(old.conversation_id)
+        for run in runs:
             run.is_redacted = True
+        if not runs:
+            where = TraceFilter(
+                conversation_id=old.conversation_id, started_until=old.timestamp + 1
+            )
+            for trace in self._store.find_turn_traces(where, limit=1):
+                self._store.store_turn_trace(redacted(trace))
 
     def _conversation(self, conversation_id: str, metadata: dict[str, Any]) -> Conversation:
         conversation = Conversation(
