@@ -34,7 +34,7 @@ with supported("pydantic-ai-slim", "2.66.0", "3.0"):
         note_message,
         record_of,
     )
-    from jazzmine.adapters._pydantic_ai_recorder import JazzmineRecorder, Runs
+    from jazzmine.adapters._pydantic_ai_recorder import JazzmineRecorder
 
 __all__ = ["JazzmineConversationStore"]
 
@@ -75,7 +75,7 @@ class JazzmineConversationStore(ConversationStore):
         self._store: AsyncMessageStore = as_async(store)
         self._agent_id = require_session_id(agent_id, "agent_id")
         self._user_id = None if user_id is None else require_session_id(user_id, "user_id")
-        self._runs = Runs(self._store, self._agent_id, self._user_id)
+        self._recorder = JazzmineRecorder(self._store, self._agent_id, self._user_id)
 
     def recorder(self) -> JazzmineRecorder:
         """Return a capability for an agent, which stores the traces of its runs as they are saved.
@@ -84,7 +84,7 @@ class JazzmineConversationStore(ConversationStore):
         is saved; its trace belongs to a flagged message of the conversation. An untitled
         conversation gets a title from the user's first message.
         """
-        return JazzmineRecorder(self._runs)
+        return self._recorder
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None."""
@@ -144,7 +144,7 @@ class JazzmineConversationStore(ConversationStore):
         except ConversationConflict as error:
             user_id = record.scope or self._user_id
             if user_id:
-                await finished(self._runs.refuse(new_entries, user_id, error))
+                await finished(self._recorder.refuse(new_entries, user_id, error))
             raise
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
@@ -272,14 +272,14 @@ class JazzmineConversationStore(ConversationStore):
             "timestamp": _ms(record),
         }
         messages = entry_messages(entries, record, **fields) if entries else []
-        runs = self._runs.of(entries, messages, user_id)
+        runs = self._recorder.runs_of(entries, messages, user_id)
         messages = messages or [note_message("[record]", record, **fields)]
         last = None if newest is None else newest.id
         try:
             await append_with_traces(self._store, conversation_id, messages, runs, last)
         except IntegrityError as error:
             raise ConflictError(f"{conversation_id!r} was deleted meanwhile") from error
-        self._runs.end(entries)
+        self._recorder.forget(entries)
 
 
 async def _decided(conversation_id: str, attempt: Any) -> None:
