@@ -14,11 +14,6 @@ from tests.adapters.scripted_pydantic_ai import agent
 from tests.adapters.traces import check_recorded_turn, only_trace
 
 
-@pytest.fixture
-def conversations(store: MessageStore) -> JazzmineConversationStore:
-    return JazzmineConversationStore(store, agent_id="a1", user_id="u1")
-
-
 def recorded(conversations: JazzmineConversationStore, **more: Any) -> Any:
     return agent(capabilities=[conversations.recorder()], **more)
 

@@ -16,19 +16,6 @@ from jazzmine.sync import MessageStore
 from tests.adapters.scripted_strands import agent, said, state
 
 
-@pytest.fixture
-def repository(sync_store: MessageStore) -> JazzmineSessionRepository:
-    return JazzmineSessionRepository(sync_store, user_id="u1", agent_id="a1")
-
-
-@pytest.fixture
-def session(repository: JazzmineSessionRepository) -> Session:
-    """A stored session `s1` with an agent `guide`."""
-    session = repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
-    repository.create_agent("s1", state())
-    return session
-
-
 def test_a_session_comes_back_equal(repository: JazzmineSessionRepository) -> None:
     session = Session(session_id="s1", session_type=SessionType.AGENT)
 

@@ -13,25 +13,11 @@ from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.multiagent import GraphBuilder
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.exceptions import SessionException
-from strands.types.session import Session, SessionType
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
-from tests.adapters.scripted_strands import ScriptedModel, agent, state
+from tests.adapters.scripted_strands import ScriptedModel, agent
 from tests.adapters.traces import only_trace
-
-
-@pytest.fixture
-def repository(sync_store: MessageStore) -> JazzmineSessionRepository:
-    return JazzmineSessionRepository(sync_store, user_id="u1", agent_id="a1")
-
-
-@pytest.fixture
-def session(repository: JazzmineSessionRepository) -> Session:
-    """A stored session `s1` with an agent `guide`."""
-    session = repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
-    repository.create_agent("s1", state())
-    return session
 
 
 def test_an_agent_remembers_its_turns(repository: JazzmineSessionRepository) -> None:
