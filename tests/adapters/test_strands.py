@@ -33,12 +33,6 @@ def test_what_is_missing_is_none(repository: JazzmineSessionRepository, session:
     assert repository.list_messages("s1", "guide") == []
 
 
-def test_a_session_is_created_once(repository: JazzmineSessionRepository, session: Session) -> None:
-    with pytest.raises(SessionException, match="already exists"):
-        repository.create_session(session)
-    assert repository.read_session("s1") == session
-
-
 def test_of_creations_at_once_one_succeeds(repository: JazzmineSessionRepository) -> None:
     def create(number: int) -> bool:
         try:
@@ -130,6 +124,8 @@ def test_missing_ids_are_a_value_error(
 ) -> None:
     with pytest.raises(ValueError, match="session_id is missing"):
         repository.read_session(missing)
+    with pytest.raises(ValueError, match="session_id is missing"):
+        repository.recorder(missing)
     with pytest.raises(ValueError, match="agent_id is missing"):
         repository.read_agent("s1", missing)
     with pytest.raises(ValueError, match="user_id is missing"):

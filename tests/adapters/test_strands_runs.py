@@ -128,8 +128,3 @@ def test_runs_at_once_of_one_agent_have_a_trace_each(
 
     traces = sync_store.get_turn_traces_by_conversation_id("s1/guide")
     assert [(trace.turn_number, trace.total_tokens) for trace in traces] == [(1, 30), (2, 30)]
-
-
-def test_a_session_without_an_id_is_a_value_error(repository: JazzmineSessionRepository) -> None:
-    with pytest.raises(ValueError, match="session_id is missing"):
-        repository.recorder("")
