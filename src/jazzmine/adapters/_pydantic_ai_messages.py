@@ -49,11 +49,9 @@ class Log:
 
     Args:
         messages: all messages of a conversation, or its newest ones.
-        is_whole: whether they are all; if not, a missing entry is a `KeyError`.
     """
 
     messages: Sequence[Message]
-    is_whole: bool = True
     _places: dict[str | None, int] = field(default_factory=dict)
     _entries: dict[int, dict[str, Any]] = field(default_factory=dict)
 
@@ -109,8 +107,6 @@ class Log:
             return None
         if key in self._places:
             return self._places[key]
-        if not self.is_whole:
-            raise KeyError(key)
         left = self._left(record or self.record())
         return max((i for i in self._entries if i < before and i not in left), default=None)
 
@@ -139,7 +135,7 @@ def entry_messages(
         for entry, message in zip(entries, dumped, strict=True)
     ]
     ModelMessagesTypeAdapter.validate_python([payload["message"] for payload in payloads])
-    payloads[-1]["record"] = _dumped(record)
+    payloads[-1]["record"] = _plain(_RECORDS.dump_python(record))
     return [
         item_message(_KEY, payload, described(_described, entry.message), id=entry.id, **fields)
         for entry, payload in zip(entries, payloads, strict=True)
@@ -149,8 +145,8 @@ def entry_messages(
 def note_message(text: str, record: ConversationRecord | None, **fields: Any) -> Message:
     """Return a flagged message that stores a record alone; its text says what has happened."""
     about = Described(MessageRole.SYSTEM, text)
-    payload = {"record": None if record is None else _dumped(record)}
-    return item_message(_KEY, payload, about, is_flagged=True, **fields)
+    dumped = None if record is None else _plain(_RECORDS.dump_python(record))
+    return item_message(_KEY, {"record": dumped}, about, is_flagged=True, **fields)
 
 
 def copied(entries: Sequence[ConversationEntry], conversation_id: str) -> list[ConversationEntry]:
@@ -182,10 +178,6 @@ def record_of(message: Message) -> ConversationRecord | None:
 def _payload(message: Message) -> dict[str, Any]:
     found: dict[str, Any] = item_of(message, _KEY, {})
     return found
-
-
-def _dumped(record: ConversationRecord) -> Any:
-    return _plain(_RECORDS.dump_python(record))
 
 
 def _plain(value: object) -> Any:

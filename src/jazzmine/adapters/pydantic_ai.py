@@ -113,15 +113,10 @@ class JazzmineConversationStore(ConversationStore):
                 found, after = [], None
                 continue
             mine = [stored.id for stored in page if stored.agent_id == self._agent_id]
-            known = [record for record in found if record.conversation_id not in mine]
             records = await asyncio.gather(*map(self.read_record, mine))
-            found = [*known, *(r for r in records if r and scope in (None, r.scope))]
-            found = sorted(found, key=lambda record: record.updated_at, reverse=True)[:limit]
-            # A conversation is updated in the millisecond of its record, or later.
-            if len(page) < _PAGE or (
-                len(found) == limit and (not found or _ms(found[-1]) > page[-1].last_updated_at)
-            ):
-                return found
+            found += [record for record in records if record and scope in (None, record.scope)]
+            if len(page) < _PAGE or (limit is not None and len(found) >= limit):
+                return sorted(found, key=lambda record: record.updated_at, reverse=True)[:limit]
             after = page[-1].id
 
     async def write_record(
@@ -183,7 +178,10 @@ class JazzmineConversationStore(ConversationStore):
         if limit is not None:
             newest = await read(order="newest", limit=limit + _PAGE)
             with suppress(KeyError):
-                return Log(newest[::-1], len(newest) < limit + _PAGE).history(head_id, limit)
+                found = Log(newest[::-1]).history(head_id, limit)
+                # The parent of the first one is known, or all of them.
+                if (found and found[0].parent_id) or len(newest) < limit + _PAGE:
+                    return found
         return Log(await read()).history(head_id, limit)
 
     async def _state(
