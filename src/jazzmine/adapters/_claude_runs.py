@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -48,11 +48,10 @@ class Run(RunRecorder):
             self._entries[message.id] = entry
             self.note_said([message])
 
-    def leave_out(self, stored: Container[str] = ()) -> None:
+    def leave_out(self, stored: Iterable[str] = ()) -> None:
         """Leave out those of the new entries that another call had stored, and counted, before."""
-        for message_id in self._new:
-            if message_id in stored:
-                del self._entries[message_id]
+        for message_id in self._new.intersection(stored):
+            del self._entries[message_id]
         self._new.clear()
 
     def measured(self, message_id: str) -> TurnTrace:
@@ -135,6 +134,6 @@ def _ms(timestamp: object) -> int | None:
     if not isinstance(timestamp, str):
         return None
     try:
-        return int(datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() * 1000)
+        return int(datetime.fromisoformat(timestamp).timestamp() * 1000)
     except ValueError:
         return None
