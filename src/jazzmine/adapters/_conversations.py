@@ -10,7 +10,7 @@ from weakref import finalize
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, require_session_id, retry_conflicts
-from jazzmine.adapters._recorder import RunRecorder, redacted, shortened
+from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.errors import ConflictError, IntegrityError
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Conversation, Message
@@ -21,7 +21,6 @@ __all__ = [
     "append_with_traces",
     "finish_when_dropped",
     "newest_shown",
-    "redact",
 ]
 
 # How many messages are read at once.
@@ -109,7 +108,9 @@ async def append_with_traces(
             last = error.newest_id
             raise
         for trace in unsaved[:-1]:
-            await store.store_turn_trace(trace)
+            # An append that was repeated has changed nothing, and no number may.
+            if await store.get_turn_trace_by_message_id(trace.message_id) is None:
+                await store.store_turn_trace(trace)
         return stored, traces
 
     stored, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
@@ -155,18 +156,3 @@ async def newest_shown(store: AsyncMessageStore, conversation_id: str, count: in
             break
         after = page[-1].id
     return found[: max(count, 0)][::-1]
-
-
-async def redact(
-    store: AsyncMessageStore, old: Message, new: Message, run: RunRecorder | None = None
-) -> None:
-    """Take what a message has said before out of the title of its conversation and of its trace."""
-    conversation = await store.get_conversation_by_id(old.conversation_id)
-    if conversation is not None and conversation.title == shortened(old.original_content):
-        title = shortened(new.original_content)
-        await store.edit_conversation(old.conversation_id, title=title)
-    trace = await store.get_turn_trace_by_message_id(old.id)
-    if trace is not None:
-        await store.store_turn_trace(redacted(trace))
-    if run is not None:
-        run.is_redacted = True
