@@ -180,7 +180,8 @@ def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:
     if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         yield fine(f"{path} and its folder may be written")
     else:
-        yield failed(f"{path} or its folder may not be written", f"chown or chmod u+w {folder}")
+        cure = f"chown or chmod u+w {folder}; or mount its file system writable"
+        yield failed(f"{path} or its folder may not be written", cure)
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & 0o007:
         yield warning(f"every user of this machine may read {path}", f"chmod 600 {path}")
