@@ -16,7 +16,7 @@ from jazzmine.cli.rekeying import check_keys
 from jazzmine.cli.searching import check_search
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
 from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
-from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError
+from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError, LockTimeoutError
 from jazzmine.findings import Finding, failed, fine, warning
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
@@ -92,8 +92,10 @@ def _cure_of(error: Exception, config: BackendConfig) -> str:
         return "correct the address or the options"
     if isinstance(error, DecryptionError):
         return "set JAZZMINE_ENCRYPTION to the key that was used"
-    if not unavailable(error):
-        return "mend or restore the file"
+    if isinstance(error, LockTimeoutError):
+        return "end the program that holds the lock"
+    if hasattr(config, "path") or not unavailable(error):
+        return "correct the path, or mend or restore the file"
     text = error_text(error).lower()
     if any(word in text for word in ("password", "authentication", "wrongpass", "noauth")):
         files = " (or in PGPASSWORD, ~/.pgpass)" if config.storage == "postgres" else ""
