@@ -119,7 +119,7 @@ def _print(name: str, finding: Finding, as_json: bool) -> None:
 
 
 def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
-    can_open = True
+    can_open = named.config.storage != "memory"
     for finding in _check_place(named, mend):
         can_open = can_open and (finding.level != "error" or isinstance(named.config, RedisConfig))
         yield finding
