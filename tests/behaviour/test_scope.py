@@ -11,7 +11,6 @@ from jazzmine import JazzmineError, ScopeError, StoreClosedError, TraceFilter
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.apis import Api, Runner
 from tests.behaviour.backends import Backend, Config
-from tests.behaviour.calls import CALLS, ITERATION
 from tests.behaviour.samples import conversation, ids, message
 from tests.behaviour.scope_samples import (
     ABOUT,
@@ -25,23 +24,6 @@ from tests.behaviour.scope_samples import (
 from tests.behaviour.scoped_machine import ScopedMachine
 from tests.behaviour.state_machine import SETTINGS, machine
 from tests.mutants import run_machine
-
-# Called without an id of a record; what they return is tested below.
-OF_THE_USER = {
-    "erase_user",
-    "get_conversations",
-    "get_conversations_by_agent_id",
-    "get_conversations_by_user_id",
-    "get_messages_by_user_id",
-    "get_or_create_conversation",
-    "get_turn_traces_by_agent_id",
-    "move_user",
-    "ping",
-    "prune_conversations",
-    "search_messages",
-    "store_conversation",
-    "update_conversation",
-}
 
 
 @pytest.fixture
@@ -76,12 +58,6 @@ async def outcome(call: Callable[..., Any], *args: Any) -> Any:
         return await call(*args)
     except JazzmineError as error:
         return type(error), str(error)
-
-
-def test_each_method_is_called() -> None:
-    called = {name.split("-")[0] for name in ABOUT} | OF_THE_USER | {ITERATION}
-
-    assert called == {*CALLS, ITERATION}
 
 
 @pytest.mark.smoke
