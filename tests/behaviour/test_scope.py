@@ -9,8 +9,6 @@ import pytest
 
 from jazzmine import JazzmineError, ScopeError, StoreClosedError, TraceFilter
 from jazzmine.core.message_store import MessageStore
-from tests.behaviour.apis import Api, Runner
-from tests.behaviour.backends import Backend, Config
 from tests.behaviour.samples import conversation, ids, message
 from tests.behaviour.scope_samples import (
     ABOUT,
@@ -21,9 +19,6 @@ from tests.behaviour.scope_samples import (
     STRANGER,
     TRACES,
 )
-from tests.behaviour.scoped_machine import ScopedMachine
-from tests.behaviour.state_machine import SETTINGS, machine
-from tests.mutants import run_machine
 
 
 @pytest.fixture
@@ -133,16 +128,3 @@ async def test_whose_a_conversation_is_is_asked_once(
         await own.store_message(message(f"o{number}", conversation_id="c5"))
 
     assert asked.count("c1") == 1
-
-
-def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
-    api: Api, backend: Backend, config: Config
-) -> None:
-    with Runner() as runner:
-        stores = machine(
-            lambda: api.MessageStore.initialize(config),
-            runner,
-            remembers=backend.name == "mongodb",
-            kind=ScopedMachine,
-        )
-        run_machine(stores, SETTINGS, api, backend)
