@@ -42,8 +42,8 @@ class SavesThoughTheBlockRaised(InMemoryWorkingMemoryStore):
             except BaseException:
                 changed = checked_copy(memory, WorkingMemory, "wm")
                 self.backend.write(
-                    Save(cid, new_mark(), self._updates.load(cid).mark, changed),
-                    lambda _: None,
+                    Save(cid, new_mark(), self._updates.load(cid).mark, changed, changed),
+                    lambda stored: stored,
                     Deadline(1.0),
                 )
                 raise
@@ -90,7 +90,7 @@ class SavesOverOneMadeAnew(InMemoryWorkingMemoryStore):
 
 
 class _DoesNotCount(MemoryBackend):
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         if isinstance(save.data, WorkingMemory) and save.data.revision > 1:
             set_unvalidated(save.data, revision=save.data.revision - 1)
         return super().write(save, again, deadline)
@@ -113,7 +113,7 @@ class SavesWhatDidNotApply(InMemoryWorkingMemoryStore):
 class KeepsTheLockOnErrors(InMemoryWorkingMemoryStore):
     def __init__(self) -> None:
         super().__init__(lock_timeout=0.01)
-        self._updates.abandon_block = lambda *_: None  # type: ignore[method-assign]
+        self._updates.end_block = lambda *_: None  # type: ignore[method-assign]
 
 
 class HandsOutWhatItKeeps(InMemoryWorkingMemoryStore):
@@ -134,7 +134,7 @@ class _WithoutBraces(MemoryBackend):
     ) -> Stored:
         return super().load(conversation_id.strip("{}"), deadline, renew=renew)
 
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         plain = save._replace(conversation_id=save.conversation_id.strip("{}"))
         return super().write(plain, again, deadline)
 

@@ -17,7 +17,7 @@ from jazzmine.sync.working_memory import WorkingMemoryStore
 class WritesOverAnything(MemoryBackend):
     """Writes whatever is stored."""
 
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         time.sleep(0.0005)
         stored = self.load(save.conversation_id, deadline)
         return super().write(save._replace(read_mark=stored.mark), again, deadline)

@@ -6,13 +6,12 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from jazzmine._async.working_memory.backend import Again, WorkingMemoryBackend
 from jazzmine._async.working_memory.store import WorkingMemoryStore
-from jazzmine.config import MemoryOptions, MemoryStoreConfig
+from jazzmine.config import MemoryOptions, MemoryStoreConfig, MoreMemoryOptions
 from jazzmine.deadline import Deadline
-from jazzmine.encryption import Keyring
 from jazzmine.errors import StoreClosedError
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
@@ -28,10 +27,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     Args:
         lock_timeout: how long, in s, a call waits for a `locked` block.
         ttl_seconds: how long, in s, a working memory is kept after it was saved last.
-        lease_seconds: as for other stores; a block ends with its process.
-        timeout: how long, in s, a call may take; waiting for the lock counts.
-        strict: whether a transition that does not apply raises, instead of logging a warning.
-        encryption, encryption_accepts_plain: as `initialize` takes them.
+        options: the others of `initialize`, such as `strict`.
     """
 
     def __init__(
@@ -39,21 +35,9 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         lock_timeout: float = 15.0,
         *,
         ttl_seconds: float = 3600.0,
-        lease_seconds: float = 10.0,
-        timeout: float = 30.0,
-        strict: bool = False,
-        encryption: Keyring | str | None = None,
-        encryption_accepts_plain: bool = False,
+        **options: Unpack[MoreMemoryOptions],
     ) -> None:
-        config = MemoryOptions(
-            ttl_seconds=ttl_seconds,
-            lock_timeout=lock_timeout,
-            lease_seconds=lease_seconds,
-            timeout=timeout,
-            strict=strict,
-            encryption=encryption,
-            encryption_accepts_plain=encryption_accepts_plain,
-        )
+        config = MemoryOptions(ttl_seconds=ttl_seconds, lock_timeout=lock_timeout, **options)
         super().__init__(MemoryBackend(config.ttl_seconds), config)
 
 
@@ -102,7 +86,7 @@ class MemoryBackend(WorkingMemoryBackend):
                 self._keep(conversation_id, stored, self._ttl)
         return stored
 
-    async def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    async def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         conversation_id = save.conversation_id
         with self._mutex:
             stored = self._current(conversation_id)
@@ -113,7 +97,7 @@ class MemoryBackend(WorkingMemoryBackend):
             else:
                 new = Stored(save.mark, save.data, save.user_id)
                 self._keep(conversation_id, new, self._ttl)
-        return None
+        return save
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         with self._mutex:

@@ -8,9 +8,9 @@ from jazzmine.records.stored_memory import Stored
 
 __all__ = ["KnownStates"]
 
-# The number of the states, and the length of their JSON together: the records take ten times as
-# much memory.
-_STATES_KEPT, _BYTES_KEPT = 1_000, 8 << 20
+# The length of the JSON of the states together; the records take ten times as much memory. The
+# state itself is no shorter than the least.
+_BYTES_KEPT, _LEAST = 8 << 20, 4 << 10
 
 
 class KnownStates:
@@ -27,16 +27,12 @@ class KnownStates:
         return stored
 
     def keep(self, conversation_id: str, stored: Stored, size: int) -> None:
-        """Keep what is stored for a conversation; forget the oldest of too many.
-
-        Args:
-            size: the length of its JSON.
-        """
+        """Keep what is stored, whose JSON is `size` bytes long; forget the oldest of too many."""
         with self._mutex:
             self.forget(conversation_id)
-            self._states[conversation_id] = stored, size
-            self._bytes += size
-            while len(self._states) > (1 if self._bytes > _BYTES_KEPT else _STATES_KEPT):
+            self._states[conversation_id] = stored, max(size, _LEAST)
+            self._bytes += max(size, _LEAST)
+            while self._bytes > _BYTES_KEPT and len(self._states) > 1:
                 self.forget(next(iter(self._states)))
 
     def forget(self, conversation_id: str) -> None:

@@ -58,7 +58,7 @@ class PostgresBackend(WorkingMemoryBackend):
         marks, data, user_id = rows[0]
         return Stored(marks[:16], data, from_text(user_id or ""))
 
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         parameters = {
             **save._asdict(),
             "conversation_id": to_text(save.conversation_id),
@@ -72,7 +72,7 @@ class PostgresBackend(WorkingMemoryBackend):
             if rows:
                 is_written, marks, *others = rows[0]
                 if is_written or save.mark in marks:
-                    return None
+                    return save
                 outcome = _outcome(marks, *others)
                 # Beside what was read it would have written, and it may have: at an attempt whose
                 # reply was lost, and whose end this one has waited for.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from jazzmine._sync.operation import operation
 from jazzmine._sync.working_memory.transitions import TransitionMethods, found
-from jazzmine._sync.working_memory.updates import Decide
+from jazzmine._sync.working_memory.updates import Block, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import IntegrityError, StaleWorkingMemoryError
@@ -161,12 +161,7 @@ class WorkingMemoryStore(TransitionMethods):
         """
         saved = with_class(checked_copy(wm, WorkingMemory, "wm"), self.memory_type)
         self._save(saved)
-        set_unvalidated(
-            wm,
-            revision=saved.revision,
-            last_updated=saved.last_updated,
-            version_token=saved.version_token,
-        )
+        _count_as_read(wm, saved)
         return deep_copy(saved)
 
     @operation()
@@ -190,8 +185,7 @@ class WorkingMemoryStore(TransitionMethods):
             raise ValueError(f"the snapshot is of conversation {restored.conversation_id!r}")
         known = self._updates.known.get(conversation_id)
         read = found(conversation_id, known or self._updates.load(conversation_id))
-        for name in ("revision", "created_at", "version_token"):
-            set_unvalidated(restored, **{name: getattr(read, name)})
+        _count_as_read(restored, read)
         self._save(restored)
         return deep_copy(restored)
 
@@ -304,7 +298,7 @@ class WorkingMemoryStore(TransitionMethods):
         """
         with call_span(self, "locked", {"conversation_id": conversation_id}):
             self.require_open()
-            block = self._updates.begin_block(require_id("conversation_id", conversation_id))
+            block = Block(require_id("conversation_id", conversation_id))
             try:
                 before = found(conversation_id, self._updates.lock(block))
                 memory = self._lent(before)
@@ -314,19 +308,11 @@ class WorkingMemoryStore(TransitionMethods):
                 finally:
                     vars(memory)[ENDED] = True
                 self.require_open()  # the store may have been closed during the block
-                if message_id in before.applied_messages:
-                    self._updates.abandon_block(block)
-                    return
-                self._updates.save_block(block, changed)
-                set_unvalidated(
-                    memory,
-                    revision=changed.revision,
-                    created_at=changed.created_at,
-                    version_token=changed.version_token,
-                )
-            except BaseException as error:
-                self._updates.abandon_block(block, error)
-                raise
+                if message_id not in before.applied_messages:
+                    self._updates.save_block(block, changed)
+                    _count_as_read(memory, changed)
+            finally:
+                self._updates.end_block(block)
 
     # The store's life
 
@@ -336,6 +322,12 @@ class WorkingMemoryStore(TransitionMethods):
     def _close(self) -> None:
         self._updates.background_tasks.close(timeout=1.0)
         super()._close()
+
+
+def _count_as_read(memory: WorkingMemory, stored: WorkingMemory) -> None:
+    """Give a working memory what tells the stored one from all others, as if it had been read."""
+    for name in ("revision", "created_at", "last_updated", "version_token"):
+        set_unvalidated(memory, **{name: getattr(stored, name)})
 
 
 def _stale(saved: WorkingMemory, stored: Stored) -> StaleWorkingMemoryError:

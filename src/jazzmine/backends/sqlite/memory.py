@@ -91,7 +91,7 @@ def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> S
     return load(connection, conversation_id)
 
 
-def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Locked | Stored | None:
+def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Save | Locked | Stored:
     """Write a state, or delete it, if what is stored has the mark that was read.
 
     Args:
@@ -100,14 +100,14 @@ def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Locked | St
         ttl: how long it is kept, in s.
 
     Returns:
-        None if it was written, now or by an earlier attempt; or else what is stored.
+        The save if it was written, now or by an earlier attempt; or else what is stored.
     """
     values = {**save._asdict(), **_times(ttl)}
     statement = _DELETE if save.data is None else _UPDATE if save.read_mark else _INSERT
     if connection.execute(statement, values).rowcount:
-        return None
+        return save
     row = _row(connection, values)
-    return None if save.mark in row[0] else outcome_of(*row)
+    return save if save.mark in row[0] else outcome_of(*row)
 
 
 def lock(connection: sqlite3.Connection, lock: Lock, ttl: float) -> Stored | Locked:
