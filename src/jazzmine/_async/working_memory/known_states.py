@@ -28,10 +28,11 @@ class KnownStates:
 
     def keep(self, conversation_id: str, stored: Stored, size: int) -> None:
         """Keep what is stored, whose JSON is `size` bytes long; forget the oldest of too many."""
+        size = max(size, _LEAST)
         with self._mutex:
-            self.forget(conversation_id)
-            self._states[conversation_id] = stored, max(size, _LEAST)
-            self._bytes += max(size, _LEAST)
+            _, before = self._states.pop(conversation_id, (None, 0))
+            self._states[conversation_id] = stored, size
+            self._bytes += size - before
             while self._bytes > _BYTES_KEPT and len(self._states) > 1:
                 self.forget(next(iter(self._states)))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresBackend", "PostgresWorkingMemoryStore"]
 
-_ATTEMPTS_TO_CREATE = 4
+_ATTEMPTS = 4
 
 
 class PostgresWorkingMemoryStore(WorkingMemoryStore):
@@ -66,8 +66,7 @@ class PostgresBackend(WorkingMemoryBackend):
             "ttl": self._ttl,
         }
         statement = sql.DELETE if save.data is None else sql.WRITE if save.read_mark else sql.CREATE
-        unseen = 0
-        while True:
+        for _ in range(_ATTEMPTS):
             rows = await self.client.run(statement, parameters, deadline=deadline)
             if rows:
                 is_written, marks, *others = rows[0]
@@ -78,14 +77,13 @@ class PostgresBackend(WorkingMemoryBackend):
                 # reply was lost, and whose end this one has waited for.
                 if isinstance(outcome, Locked) or outcome.mark != save.read_mark:
                     return outcome
-            elif statement is not sql.CREATE:
+            elif save.read_mark:
                 return Stored()
-            elif (unseen := unseen + 1) == _ATTEMPTS_TO_CREATE:
-                # Nobody can have made and deleted it so often: it is there, and a policy hides it.
-                raise IntegrityError(
-                    f"the id {save.conversation_id!r} is that of a working memory that this role"
-                    " does not see; nothing was written"
-                )
+        # Nobody can have made and deleted it so often: it is there, and a policy hides it.
+        raise IntegrityError(
+            f"the id {save.conversation_id!r} is that of a working memory that this role does not"
+            " see; nothing was written"
+        )
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         parameters = {

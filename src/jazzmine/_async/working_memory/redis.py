@@ -103,9 +103,10 @@ class _Redis(WorkingMemoryBackend):
 
     async def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         """Write with a script."""
+        # The client would encode other text than ASCII as its owner wants it.
         arguments: list[str | bytes | int] = [save.read_mark, save.mark, save.token]
         if isinstance(save.data, bytes):
-            arguments += [self._ttl, save.data, save.user_id, save.format]
+            arguments += [self._ttl, save.data, save.user_id.encode(), save.format]
         keys = keys_of(save.conversation_id)
         reply = await self.client.run(layout.WRITE, keys, arguments, deadline)
         return save if isinstance(reply, int) or save.mark in _text(reply[0]) else _outcome(*reply)
@@ -121,7 +122,7 @@ class _Redis(WorkingMemoryBackend):
     async def _lock(self, lock: Lock, deadline: Deadline) -> Any:
         lasts = milliseconds(lock.seconds) if lock.seconds else 0
         ttl = self._ttl_in_block if lock.token else self._ttl
-        arguments = (lock.token, lasts, lock.holder, int(lock.renews), ttl)
+        arguments = (lock.token, lasts, lock.holder.encode(), int(lock.renews), ttl)
         keys = keys_of(lock.conversation_id)
         return await self.client.run(layout.LOCK, keys, arguments, deadline)
 

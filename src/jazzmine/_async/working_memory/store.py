@@ -77,14 +77,12 @@ class WorkingMemoryStore(TransitionMethods):
             return
         states = {}
         for conversation_id in await self.backend.conversations(self._deadline(), limit=SAMPLED):
-            stored = await self.backend.load(conversation_id, self._deadline())
-            if isinstance(stored.data, bytes):
-                states[conversation_id] = stored.data, stored.user_id
+            states[conversation_id] = await self.backend.load(conversation_id, self._deadline())
         require_right_keys(
             keyring,
             states,
-            lambda one: self.form.key_id(states[one][0]),
-            lambda one: self.form.rekeyed(states[one][0], one, states[one][1]),
+            lambda conversation_id: self.form.key_id(states[conversation_id]),
+            lambda conversation_id: self.form.opened(conversation_id, states[conversation_id]),
         )
 
     def scoped(self, *, user_id: str) -> WorkingMemoryStore:
@@ -197,7 +195,11 @@ class WorkingMemoryStore(TransitionMethods):
 
         def decide(stored: Stored) -> Data:
             if stored.mark != read_mark and (stored.data is not None or read_mark):
-                raise _stale(saved, stored)
+                raise StaleWorkingMemoryError(
+                    f"the working memory of conversation {saved.conversation_id!r} was saved,"
+                    f" deleted or made anew since it was read at revision {saved.revision - 1}:"
+                    " get() it again, or change it by update()"
+                )
             return saved
 
         await self._updates.change(saved.conversation_id, decide)
@@ -246,10 +248,8 @@ class WorkingMemoryStore(TransitionMethods):
         Returns:
             How many were moved.
         """
-        owner, new_owner = (
-            require_id("from_user_id", from_user_id),
-            require_id("to_user_id", to_user_id),
-        )
+        owner = require_id("from_user_id", from_user_id)
+        new_owner = require_id("to_user_id", to_user_id)
 
         def decide(stored: Stored) -> Data:
             if not isinstance(stored.data, WorkingMemory) or stored.data.user_id != owner:
@@ -328,18 +328,3 @@ def _count_as_read(memory: WorkingMemory, stored: WorkingMemory) -> None:
     """Give a working memory what tells the stored one from all others, as if it had been read."""
     for name in ("revision", "created_at", "last_updated", "version_token"):
         set_unvalidated(memory, **{name: getattr(stored, name)})
-
-
-def _stale(saved: WorkingMemory, stored: Stored) -> StaleWorkingMemoryError:
-    now = stored.data
-    if not isinstance(now, WorkingMemory):
-        text = "is gone"
-    elif now.created_at != saved.created_at:
-        text = "is another one, made since"
-    else:
-        text = f"was saved since, and is at revision {now.revision}"
-    return StaleWorkingMemoryError(
-        f"the working memory of conversation {saved.conversation_id!r} was read at revision"
-        f" {saved.revision - 1}, and the stored one {text}: get() it again, or change it by"
-        " update()"
-    )

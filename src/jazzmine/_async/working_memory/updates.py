@@ -132,13 +132,13 @@ class Updates:
             What is stored now, and whether this call has changed it.
         """
         deadline = call_deadline(self._config.timeout)
-        free_by, pauses = call_deadline(self._longest_wait), backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        pauses = _pauses(call_deadline(self._longest_wait))
         attempt = partial(self._attempt, conversation_id, decide, parse)
         result: Save | Stored | None = None
         conflicts = 0  # the first one only tells that this process has not read the latest state
         try:
             if not self._calls.try_acquire(conversation_id, deadline):
-                await self._wait_for_others(conversation_id, deadline, deadline, free_by)
+                await self._wait_for_others(conversation_id, deadline, deadline)
             stored = read or (self.known.get(conversation_id) if parse else None)
             if stored is not None:
                 with suppress(Exception):  # this state may be stored no more
@@ -155,7 +155,7 @@ class Updates:
                         await sleep(_COURTESY)
                     return outcome.state, True
                 if isinstance(outcome, Locked):
-                    await self._pause(conversation_id, outcome, pauses, free_by)
+                    await self._pause(conversation_id, outcome, pauses)
                 else:
                     conflicts += 1
                     result = attempt(outcome)
@@ -171,7 +171,8 @@ class Updates:
         self, conversation_id: str, decide: Decide, parse: bool, stored: Stored
     ) -> Save | Stored:
         """Return the save of what a call makes of what is stored, or this if it leaves it."""
-        now = self._parsed(conversation_id, stored) if parse else stored
+        is_known = not parse or isinstance(stored.data, WorkingMemory)
+        now = stored if is_known else self._parsed(conversation_id, stored)
         new = decide(now)
         return now if new is now.data else self._new_save(conversation_id, now, new)
 
@@ -209,13 +210,13 @@ class Updates:
     async def lock(self, block: Block) -> Stored:
         """Take the lock of a block's conversation, after the calls before it, and read."""
         conversation_id, deadline = block.conversation_id, call_deadline(self._config.timeout)
-        free_by, pauses = call_deadline(self._longest_wait), backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        pauses = _pauses(call_deadline(self._longest_wait))
         if not self._calls.try_acquire(conversation_id, block):
-            await self._wait_for_others(conversation_id, block, deadline, free_by)
+            await self._wait_for_others(conversation_id, block, deadline)
         lock = Lock(conversation_id, new_mark(), _this_process(), self._config.lease_seconds)
         block.lock = lock
         while isinstance(outcome := await self._backend.lock(lock, deadline), Locked):
-            await self._pause(conversation_id, outcome, pauses, free_by)
+            await self._pause(conversation_id, outcome, pauses)
         if not outcome.mark:
             block.lock = None
         elif not self._backend.is_in_process:
@@ -283,9 +284,10 @@ class Updates:
     # Steps of both
 
     async def _wait_for_others(
-        self, conversation_id: str, call: Deadline | Block, deadline: Deadline, free_by: Deadline
+        self, conversation_id: str, call: Deadline | Block, deadline: Deadline
     ) -> None:
         """Wait for the calls of this process on the same conversation."""
+        free_by = call_deadline(self._longest_wait)
         if not await self._calls.acquire(conversation_id, call, free_by.remaining()):
             holder = self._calls.holder(conversation_id)
             if isinstance(holder, Block):
@@ -298,14 +300,12 @@ class Updates:
                 )
         self._check()  # the store may have been closed while this waited
 
-    async def _pause(
-        self, conversation_id: str, locked: Locked, pauses: Iterator[float], free_by: Deadline
-    ) -> None:
+    async def _pause(self, conversation_id: str, locked: Locked, pauses: Iterator[float]) -> None:
         """Wait for a moment while another call holds the lock."""
-        seconds = free_by.remaining()
-        if not seconds:
+        pause = next(pauses, None)
+        if pause is None:
             raise self._not_free(conversation_id, locked)
-        await sleep(min(next(pauses), seconds))
+        await sleep(pause)
         self._check()
 
     def _not_free(self, conversation_id: str, locked: Locked) -> LockTimeoutError:
@@ -329,12 +329,20 @@ class Updates:
         known = self.known.get(conversation_id)
         if known is not None and known.mark == stored.mark:
             return known
-        memory = self._form.read(data, conversation_id, stored.user_id, self._memory_type)
+        memory = self._form.read(conversation_id, stored, self._memory_type)
         if memory is not None:
             set_unvalidated(memory, version_token=stored.mark)
         parsed = stored._replace(data=memory)
         self.known.keep(conversation_id, parsed, len(data))
         return parsed
+
+
+def _pauses(free_by: Deadline) -> Iterator[float]:
+    """Yield growing pauses, until a deadline."""
+    for pause in backoff(_FIRST_PAUSE, _LONGEST_PAUSE):
+        if free_by.expired:
+            return
+        yield min(pause, free_by.remaining())
 
 
 def _this_process() -> str:

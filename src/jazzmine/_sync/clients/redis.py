@@ -24,9 +24,6 @@ from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient"]
 
-# How many connections a store's own client opens.
-_CONNECTIONS = 16
-
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
 
@@ -73,9 +70,7 @@ class RedisClient:
         module = redis_module()
         settings = connection_settings(attempt_seconds)
         settings["socket_timeout"] = socket_timeout(attempt_seconds)
-        pool = module.BlockingConnectionPool.from_url(
-            url, max_connections=_CONNECTIONS, timeout=attempt_seconds, **settings
-        )
+        pool = module.ConnectionPool.from_url(url, **settings)
         # Only a connection, which is not used, notices an unknown option of a URL.
         pool.connection_class(**pool.connection_kwargs)
         return cls(module.Redis.from_pool(pool), timeout, url, attempt_seconds)
@@ -134,20 +129,18 @@ class RedisClient:
                 or a key is another program's.
         """
         operands = (len(keys), *keys, *arguments)
+        send = partial(self._client.execute_command, NEVER_DECODE=True)
+        evaluate = partial(send, "EVALSHA", script.digest, *operands)
         try:
-            return self.execute(deadline, keys, "EVALSHA", script.digest, *operands)
+            return self._repeated(deadline, evaluate, keys)
         except StoreUnavailableError as error:
             if not isinstance(error.__cause__, redis_driver().exceptions.NoScriptError):
                 raise
-        return self.execute(deadline, keys, "EVAL", script.text, *operands)
+        return self._repeated(deadline, partial(send, "EVAL", script.text, *operands), keys)
 
-    def execute(
-        self, deadline: Deadline, keys: Sequence[bytes], name: str, *arguments: str | bytes | int
-    ) -> Any:
+    def execute(self, deadline: Deadline, keys: Sequence[bytes], *command: Any) -> Any:
         """Send a command about some keys, and return its reply; as for `run`."""
-        # The client would encode text as its owner wants it.
-        encoded = [each if isinstance(each, bytes) else str(each).encode() for each in arguments]
-        send = partial(self._client.execute_command, name, *encoded, NEVER_DECODE=True)
+        send = partial(self._client.execute_command, *command, NEVER_DECODE=True)
         return self._repeated(deadline, send, keys)
 
     def ping(self) -> None:
@@ -238,7 +231,8 @@ class RedisClient:
 
     def _disconnect(self, error: Exception) -> None:
         """Close the idle connections, which may lead to a server that is gone."""
-        if self._url and not is_cluster(self._client):
+        is_full = isinstance(error, redis_driver().exceptions.MaxConnectionsError)
+        if self._url and not is_full and not is_cluster(self._client):
             self._client.connection_pool.disconnect(inuse_connections=False)
 
 
