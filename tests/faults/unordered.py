@@ -35,4 +35,4 @@ class Unordered(WorkingMemoryStore):
 
     def __init__(self) -> None:
         super().__init__(WritesOverAnything(3600.0), MemoryOptions())
-        self._updates._calls = NoLocks()
+        self._calls = NoLocks()

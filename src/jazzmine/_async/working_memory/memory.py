@@ -81,37 +81,30 @@ class MemoryBackend(WorkingMemoryBackend):
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         with self._mutex:
-            stored = self._current(conversation_id)
-            if renew and self._kept.get(conversation_id, (stored, math.inf))[1] < math.inf:
+            stored, expires_at = self._current(conversation_id)
+            if renew and expires_at < math.inf:
                 self._keep(conversation_id, stored, self._ttl)
         return stored
 
     async def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
-        conversation_id = save.conversation_id
         with self._mutex:
-            stored = self._current(conversation_id)
+            stored, _ = self._current(save.conversation_id)
             if stored.mark != save.read_mark:
                 return stored
-            if save.data is None:
-                self._kept.pop(conversation_id, None)
-            else:
-                new = Stored(save.mark, save.data, save.user_id)
-                self._keep(conversation_id, new, self._ttl)
+            new = Stored(save.mark, save.data, save.user_id)
+            self._keep(save.conversation_id, new, self._ttl if save.data else -math.inf)
         return save
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         with self._mutex:
-            stored = self._current(lock.conversation_id)
-            if stored.mark:
-                # A block ends with this process: until then its state does not expire.
-                self._keep(lock.conversation_id, stored, math.inf)
+            stored, _ = self._current(lock.conversation_id)
+            # A block ends with this process: until then its state does not expire.
+            self._keep(lock.conversation_id, stored, math.inf)
         return stored
 
     async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         with self._mutex:
-            stored, _ = self._kept.get(conversation_id, (None, 0.0))
-            if stored is not None:
-                self._keep(conversation_id, stored, self._ttl)
+            self._keep(conversation_id, self._current(conversation_id)[0], self._ttl)
 
     async def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
@@ -126,19 +119,21 @@ class MemoryBackend(WorkingMemoryBackend):
         ]
         return alive[:limit]
 
-    def _current(self, conversation_id: str) -> Stored:
+    def _current(self, conversation_id: str) -> tuple[Stored, float]:
+        """Return what is stored, and when it expires."""
         if self._closed:  # while this call was under way
             raise StoreClosedError("this store is closed; open another with initialize()")
         stored, expires_at = self._kept.get(conversation_id, (Stored(), math.inf))
-        return stored if expires_at > time.monotonic() else Stored()
+        return (stored, expires_at) if expires_at > time.monotonic() else (Stored(), math.inf)
 
     def _keep(self, conversation_id: str, stored: Stored, seconds: float) -> None:
-        """Store a working memory for so long, and drop what has expired.
+        """Store what is stored for so long, and drop what has expired.
 
         Ctrl-C may come between any two lines.
         """
         now = time.monotonic()
-        self._kept[conversation_id] = stored, now + seconds
-        self._kept.move_to_end(conversation_id)
-        while next(iter(self._kept.values()))[1] <= now:
+        if stored.mark:
+            self._kept[conversation_id] = stored, now + seconds
+            self._kept.move_to_end(conversation_id, last=seconds > 0)
+        while self._kept and next(iter(self._kept.values()))[1] <= now:
             self._kept.popitem(last=False)

@@ -115,11 +115,10 @@ class PostgresBackend(WorkingMemoryBackend):
     async def count(self, deadline: Deadline) -> int:
         return int((await self.client.run(sql.COUNT, {}, deadline=deadline))[0][0])
 
-    async def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        await self.client.run(sql.ERASE_EXPIRED, {"user_id": to_text(user_id)}, deadline=deadline)
-
-    async def sweep(self, deadline: Deadline) -> bool:
-        deleted = await self.client.run(sql.SWEEP, deadline=deadline)
+    async def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
+        statement = sql.SWEEP if user_id is None else sql.ERASE_EXPIRED
+        parameters = {"user_id": to_text(user_id or "")}
+        deleted = await self.client.run(statement, parameters, deadline=deadline)
         return len(deleted) == sql.SWEPT_AT_ONCE
 
 

@@ -35,7 +35,7 @@ async def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> AsyncIt
         try:
             if rekeys:
                 rekeyed = partial(form.rekeyed, conversation_id)
-                await store._updates.change(conversation_id, rekeyed, parse=False)
+                await store._change(conversation_id, rekeyed, parse=False)
             elif form.keyring is not None and key_id in form.keyring.ids:
                 form.opened(conversation_id, stored)
         except (DecryptionError, LockTimeoutError) as error:

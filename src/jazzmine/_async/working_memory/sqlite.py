@@ -86,9 +86,5 @@ class SQLiteBackend(WorkingMemoryBackend):
     async def count(self, deadline: Deadline) -> int:
         return await self.client.read(memory.count, records=None)
 
-    async def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        await self.client.write(memory.erase_expired, user_id, deadline=deadline)
-        await self.purge()
-
-    async def sweep(self, deadline: Deadline) -> bool:
-        return await self.client.write(memory.sweep, deadline=deadline)
+    async def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
+        return await self.client.write(memory.sweep, user_id, deadline=deadline)

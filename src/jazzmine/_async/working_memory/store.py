@@ -112,7 +112,7 @@ class WorkingMemoryStore(TransitionMethods):
     @operation("working_memories")
     async def get(self, conversation_id: str) -> WorkingMemory | None:
         """Return a conversation's working memory, or None; waits for no lock."""
-        stored = await self._updates.load(require_id("conversation_id", conversation_id))
+        stored = await self._load(require_id("conversation_id", conversation_id))
         return deep_copy(stored.data) if isinstance(stored.data, WorkingMemory) else None
 
     @operation()
@@ -132,9 +132,9 @@ class WorkingMemoryStore(TransitionMethods):
             require_id("agent_id", agent_id),
             revision=1,
         )
-        stored = await self._updates.load(conversation_id, renew=True)
+        stored = await self._load(conversation_id, renew=True)
         if stored.data is None:
-            memory, _ = await self._updates.change(
+            memory, _ = await self._change(
                 conversation_id, lambda now: new if now.data is None else now.data, read=stored
             )
             assert isinstance(memory, WorkingMemory)
@@ -181,8 +181,8 @@ class WorkingMemoryStore(TransitionMethods):
         restored = with_class(checked_copy(snapshot, WorkingMemory, "snapshot"), self.memory_type)
         if restored.conversation_id != conversation_id:
             raise ValueError(f"the snapshot is of conversation {restored.conversation_id!r}")
-        known = self._updates.known.get(conversation_id)
-        read = found(conversation_id, known or await self._updates.load(conversation_id))
+        known = self._known_state(conversation_id)
+        read = found(conversation_id, known or await self._load(conversation_id))
         _count_as_read(restored, read)
         await self._save(restored)
         return deep_copy(restored)
@@ -202,7 +202,7 @@ class WorkingMemoryStore(TransitionMethods):
                 )
             return saved
 
-        await self._updates.change(saved.conversation_id, decide)
+        await self._change(saved.conversation_id, decide)
 
     @operation("working_memories")
     async def delete(self, conversation_id: str) -> bool:
@@ -210,7 +210,7 @@ class WorkingMemoryStore(TransitionMethods):
 
         Where the first reply was lost, the repetition may find nothing left, and it is False.
         """
-        _, was_deleted = await self._updates.change(
+        _, was_deleted = await self._change(
             require_id("conversation_id", conversation_id), lambda stored: None
         )
         return was_deleted
@@ -231,7 +231,8 @@ class WorkingMemoryStore(TransitionMethods):
             return None if stored.user_id == owner else stored.data
 
         erased = await self._change_all(owner, decide, parse=False)
-        await self.backend.erase_expired(owner, self._deadline())
+        await self.backend.sweep(self._deadline(), owner)
+        await self.backend.purge()
         return erased
 
     @operation("working_memories")
@@ -266,7 +267,7 @@ class WorkingMemoryStore(TransitionMethods):
         for conversation_id in await self.backend.conversations(self._deadline(), user_id):
             self.require_open()
             begin_call()
-            _, is_changed = await self._updates.change(conversation_id, decide, parse=parse)
+            _, is_changed = await self._change(conversation_id, decide, parse=parse)
             changed += is_changed
         return changed
 
@@ -300,7 +301,7 @@ class WorkingMemoryStore(TransitionMethods):
             self.require_open()
             block = Block(require_id("conversation_id", conversation_id))
             try:
-                before = found(conversation_id, await self._updates.lock(block))
+                before = found(conversation_id, await self._lock(block))
                 memory = self._lent(before)
                 try:
                     yield memory
@@ -309,10 +310,10 @@ class WorkingMemoryStore(TransitionMethods):
                     vars(memory)[ENDED] = True
                 self.require_open()  # the store may have been closed during the block
                 if message_id not in before.applied_messages:
-                    await self._updates.save_block(block, changed)
+                    await self._save_block(block, changed)
                     _count_as_read(memory, changed)
             finally:
-                await self._updates.end_block(block)
+                await self._end_block(block)
 
     # The store's life
 
@@ -320,7 +321,7 @@ class WorkingMemoryStore(TransitionMethods):
         return call_deadline(self._config.timeout)
 
     async def _close(self) -> None:
-        await self._updates.background_tasks.close(timeout=1.0)
+        await self._background_tasks.close(timeout=1.0)
         await super()._close()
 
 

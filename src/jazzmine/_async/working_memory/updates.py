@@ -6,17 +6,18 @@ import logging
 import os
 import platform
 import random
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.keyed_locks import KeyedLocks
+from jazzmine._async.store import Store
 from jazzmine._async.working_memory.backend import WorkingMemoryBackend
-from jazzmine._async.working_memory.known_states import KnownStates
 from jazzmine._compat.concurrency import AsyncEvent as Event
 from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.config import MemoryOptions
@@ -47,6 +48,10 @@ _COURTESY = 0.001
 _RELEASE = 0.3
 _RELEASED_AGAIN = 0.2
 
+# The length of the JSON of the states that a store remembers; the records take ten times as much
+# memory, and the shortest one takes some.
+_BYTES_REMEMBERED, _LEAST_REMEMBERED = 8 << 20, 2 << 10
+
 # How often a store sweeps what has expired, at most, in s.
 _SWEEPING = 60.0
 
@@ -69,50 +74,41 @@ class Block:
     is_over: Event = field(default_factory=Event)
 
 
-class Updates:
+class Updates(Store[WorkingMemoryBackend]):
     """Reads and changes the states of a back end, each change against what is stored.
 
     A change needs no lock: it is applied to the state that was read last, and written if nobody
     else has written meanwhile; or else it is applied again, to what is stored now. The calls of a
     conversation in this process wait for each other, so that they never conflict.
-
-    Args:
-        backend: where the states are.
-        memory_type: the class of the working memories.
-        config: the times of the store.
-        check: raises if the store was closed.
-        form: how a state is written and read.
     """
 
-    def __init__(
-        self,
-        backend: WorkingMemoryBackend,
-        memory_type: type[WorkingMemory],
-        config: MemoryOptions,
-        check: Callable[[], None],
-        form: StateForm,
-    ) -> None:
-        self._backend = backend
-        self._memory_type = memory_type
+    #: The class of the working memories; a subclass of the store may name a subclass of it
+    #: that sets other limits.
+    memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
+
+    def __init__(self, backend: WorkingMemoryBackend, config: MemoryOptions) -> None:
+        super().__init__(backend)
         self._config = config
         self._longest_wait = min(config.lock_timeout, config.timeout)
-        self._check = check
-        self._form = form
+        self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
         # The deadline of a call stands for the call.
         self._calls: KeyedLocks[Deadline | Block] = KeyedLocks()
-        self.known: KnownStates = KnownStates()
-        self.background_tasks: BackgroundTasks = BackgroundTasks()
+        # What was read or saved last, with the length of its JSON; the oldest first.
+        self._states: dict[str, tuple[Stored, int]] = {}
+        self._states_bytes = 0
+        self._mutex = threading.RLock()  # of the states
+        self._background_tasks = BackgroundTasks()
         self._next_sweep = Deadline(_SWEEPING * random.random())
 
     # Reads and changes
 
-    async def load(self, conversation_id: str, *, renew: bool = False) -> Stored:
+    async def _load(self, conversation_id: str, *, renew: bool = False) -> Stored:
         """Return what is stored, not to be changed; with `renew` its time to live starts anew."""
         deadline = call_deadline(self._config.timeout)
-        stored = await self._backend.load(conversation_id, deadline, renew=renew)
+        stored = await self.backend.load(conversation_id, deadline, renew=renew)
         return self._parsed(conversation_id, stored)
 
-    async def change(
+    async def _change(
         self,
         conversation_id: str,
         decide: Decide,
@@ -139,14 +135,14 @@ class Updates:
         try:
             if not self._calls.try_acquire(conversation_id, deadline):
                 await self._wait_for_others(conversation_id, deadline, deadline)
-            stored = read or (self.known.get(conversation_id) if parse else None)
+            stored = read or (self._known_state(conversation_id) if parse else None)
             if stored is not None:
                 with suppress(Exception):  # this state may be stored no more
                     result = attempt(stored)
             if not isinstance(result, Save):
-                result = attempt(await self._backend.load(conversation_id, deadline))
+                result = attempt(await self.backend.load(conversation_id, deadline))
             while isinstance(result, Save):
-                outcome = await self._backend.write(result, attempt, deadline)
+                outcome = await self.backend.write(result, attempt, deadline)
                 if isinstance(outcome, Save):
                     self._keep(outcome)
                     if conflicts > 1:
@@ -180,34 +176,32 @@ class Updates:
         mark, data, user_id = new_mark(), new, stored.user_id
         if isinstance(new, WorkingMemory):
             set_unvalidated(new, version_token=mark, confirmed=None)
-            is_kept = self._backend.is_in_process and self._form.keyring is None
-            data, user_id = new if is_kept else self._form.written(new), new.user_id
-        return Save(
-            conversation_id, mark, stored.mark, data, new, user_id, self._form.format, token
-        )
+            is_kept = self.backend.is_in_process and self.form.keyring is None
+            data, user_id = new if is_kept else self.form.written(new), new.user_id
+        return Save(conversation_id, mark, stored.mark, data, new, user_id, self.form.format, token)
 
     def _keep(self, save: Save) -> None:
         """Keep what was saved for the next call; now and then sweep what has expired."""
         if isinstance(save.state, WorkingMemory) and isinstance(save.data, bytes):
             stored = Stored(save.mark, save.state, save.user_id)
-            self.known.keep(save.conversation_id, stored, len(save.data))
+            self._remember_state(save.conversation_id, stored, len(save.data))
         else:
-            self.known.forget(save.conversation_id)
-        if self._backend.keeps_expired and self._next_sweep.expired:
+            self._remember_state(save.conversation_id, None)
+        if self.backend.keeps_expired and self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
-            self.background_tasks.start(self._sweep)
+            self._background_tasks.start(self._sweep)
 
     async def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
         try:
-            if await self._backend.sweep(Deadline(self._config.timeout)):
+            if await self.backend.sweep(Deadline(self._config.timeout)):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
 
     # Blocks
 
-    async def lock(self, block: Block) -> Stored:
+    async def _lock(self, block: Block) -> Stored:
         """Take the lock of a block's conversation, after the calls before it, and read."""
         conversation_id, deadline = block.conversation_id, call_deadline(self._config.timeout)
         pauses = _pauses(call_deadline(self._longest_wait))
@@ -215,12 +209,12 @@ class Updates:
             await self._wait_for_others(conversation_id, block, deadline)
         lock = Lock(conversation_id, new_mark(), _this_process(), self._config.lease_seconds)
         block.lock = lock
-        while isinstance(outcome := await self._backend.lock(lock, deadline), Locked):
+        while isinstance(outcome := await self.backend.lock(lock, deadline), Locked):
             await self._pause(conversation_id, outcome, pauses)
         if not outcome.mark:
             block.lock = None
-        elif not self._backend.is_in_process:
-            self.background_tasks.start(partial(self._renew, block, lock))
+        elif not self.backend.is_in_process:
+            self._background_tasks.start(partial(self._renew, block, lock))
         block.stored = self._parsed(conversation_id, outcome)
         return block.stored
 
@@ -229,14 +223,14 @@ class Updates:
         while not await block.is_over.wait(lock.seconds / 3):
             renewal = lock._replace(renews=True)
             try:
-                outcome = await self._backend.lock(renewal, Deadline(lock.seconds))
+                outcome = await self.backend.lock(renewal, Deadline(lock.seconds))
             except Exception as error:
                 logger.warning("%r: the lock was not renewed: %s", block.conversation_id, error)
             else:
                 if not isinstance(outcome, Stored) or outcome.mark != block.stored.mark:
                     return  # it is lost
 
-    async def save_block(self, block: Block, memory: WorkingMemory) -> None:
+    async def _save_block(self, block: Block, memory: WorkingMemory) -> None:
         """Save the state of a block, which releases its lock.
 
         Raises:
@@ -246,9 +240,9 @@ class Updates:
         token = "" if block.lock is None else block.lock.token
         save = self._new_save(block.conversation_id, block.stored, memory, token)
         deadline = Deadline(self._config.timeout)
-        outcome = await self._backend.write(save, lambda stored: stored, deadline)
+        outcome = await self.backend.write(save, lambda stored: stored, deadline)
         if not isinstance(outcome, Save):
-            self.known.forget(block.conversation_id)
+            self._remember_state(block.conversation_id, None)
             if isinstance(outcome, Locked):
                 reason = f"its lock expired, and {outcome.holder} holds it now"
             elif outcome.mark:
@@ -262,22 +256,22 @@ class Updates:
         block.lock = None
         self._keep(save)
 
-    async def end_block(self, block: Block) -> None:
+    async def _end_block(self, block: Block) -> None:
         """Release the lock of a block that has not saved, and let the next call go."""
         block.is_over.set()
         try:
             if block.lock is not None:
                 unlock = partial(self._unlock, block.lock)
-                await self.background_tasks.start(unlock).wait(_RELEASE)
+                await self._background_tasks.start(unlock).wait(_RELEASE)
                 if not block.stored.mark:
-                    self.background_tasks.start(partial(unlock, _RELEASED_AGAIN))
+                    self._background_tasks.start(partial(unlock, _RELEASED_AGAIN))
         finally:
             self._calls.release(block.conversation_id, block)
 
     async def _unlock(self, lock: Lock, after: float = 0.0) -> None:
         try:
             await sleep(after)
-            await self._backend.unlock(lock.conversation_id, lock.token, Deadline(1.0))
+            await self.backend.unlock(lock.conversation_id, lock.token, Deadline(1.0))
         except Exception as error:
             logger.debug("%r: the lock is left to expire: %s", lock.conversation_id, error)
 
@@ -298,7 +292,7 @@ class Updates:
                     f"the calls before this one on conversation {conversation_id!r} did not end"
                     f" within {self._config.timeout:g} s"
                 )
-        self._check()  # the store may have been closed while this waited
+        self.require_open()  # the store may have been closed while this waited
 
     async def _pause(self, conversation_id: str, locked: Locked, pauses: Iterator[float]) -> None:
         """Wait for a moment while another call holds the lock."""
@@ -306,7 +300,7 @@ class Updates:
         if pause is None:
             raise self._not_free(conversation_id, locked)
         await sleep(pause)
-        self._check()
+        self.require_open()
 
     def _not_free(self, conversation_id: str, locked: Locked) -> LockTimeoutError:
         who, advice = locked.holder, ""
@@ -326,15 +320,31 @@ class Updates:
         data = stored.data
         if not isinstance(data, bytes):
             return stored
-        known = self.known.get(conversation_id)
+        known = self._known_state(conversation_id)
         if known is not None and known.mark == stored.mark:
             return known
-        memory = self._form.read(conversation_id, stored, self._memory_type)
+        memory = self.form.read(conversation_id, stored, self.memory_type)
         if memory is not None:
             set_unvalidated(memory, version_token=stored.mark)
         parsed = stored._replace(data=memory)
-        self.known.keep(conversation_id, parsed, len(data))
+        self._remember_state(conversation_id, parsed, len(data))
         return parsed
+
+    def _known_state(self, conversation_id: str) -> Stored | None:
+        """Return what was stored when it was read or saved last, if it is remembered."""
+        stored, _ = self._states.get(conversation_id, (None, 0))
+        return stored
+
+    def _remember_state(self, conversation_id: str, stored: Stored | None, size: int = 0) -> None:
+        """Remember what is stored, whose JSON is `size` bytes long; None forgets it."""
+        with self._mutex:
+            self._states_bytes -= self._states.pop(conversation_id, (None, 0))[1]
+            if stored is not None:
+                # The state is not all that takes memory.
+                self._states[conversation_id] = stored, size + _LEAST_REMEMBERED
+                self._states_bytes += size + _LEAST_REMEMBERED
+            while self._states_bytes > _BYTES_REMEMBERED and len(self._states) > 1:
+                self._states_bytes -= self._states.pop(next(iter(self._states)))[1]
 
 
 def _pauses(free_by: Deadline) -> Iterator[float]:

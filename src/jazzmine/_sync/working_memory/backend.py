@@ -82,9 +82,6 @@ class WorkingMemoryBackend(Backend):
         """Return how many conversations have a state."""
         return len(self.conversations(deadline))
 
-    def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        """Delete what is left of a user's states that have expired, in the files too."""
-
-    def sweep(self, deadline: Deadline) -> bool:
-        """Delete some of what has expired; return whether there may be more."""
+    def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
+        """Delete some of what has expired, or all of a user's; return whether there may be more."""
         return False

@@ -115,11 +115,10 @@ class PostgresBackend(WorkingMemoryBackend):
     def count(self, deadline: Deadline) -> int:
         return int((self.client.run(sql.COUNT, {}, deadline=deadline))[0][0])
 
-    def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        self.client.run(sql.ERASE_EXPIRED, {"user_id": to_text(user_id)}, deadline=deadline)
-
-    def sweep(self, deadline: Deadline) -> bool:
-        deleted = self.client.run(sql.SWEEP, deadline=deadline)
+    def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
+        statement = sql.SWEEP if user_id is None else sql.ERASE_EXPIRED
+        parameters = {"user_id": to_text(user_id or "")}
+        deleted = self.client.run(statement, parameters, deadline=deadline)
         return len(deleted) == sql.SWEPT_AT_ONCE
 
 

@@ -35,7 +35,7 @@ def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> Iterator[Keys
         try:
             if rekeys:
                 rekeyed = partial(form.rekeyed, conversation_id)
-                store._updates.change(conversation_id, rekeyed, parse=False)
+                store._change(conversation_id, rekeyed, parse=False)
             elif form.keyring is not None and key_id in form.keyring.ids:
                 form.opened(conversation_id, stored)
         except (DecryptionError, LockTimeoutError) as error:

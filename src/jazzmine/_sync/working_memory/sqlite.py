@@ -86,9 +86,5 @@ class SQLiteBackend(WorkingMemoryBackend):
     def count(self, deadline: Deadline) -> int:
         return self.client.read(memory.count, records=None)
 
-    def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        self.client.write(memory.erase_expired, user_id, deadline=deadline)
-        self.purge()
-
-    def sweep(self, deadline: Deadline) -> bool:
-        return self.client.write(memory.sweep, deadline=deadline)
+    def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
+        return self.client.write(memory.sweep, user_id, deadline=deadline)

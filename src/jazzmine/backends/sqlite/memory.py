@@ -14,7 +14,6 @@ from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_o
 __all__ = [
     "conversations",
     "count",
-    "erase_expired",
     "load",
     "lock",
     "renew",
@@ -72,6 +71,7 @@ _CONVERSATIONS = """
 SELECT conversation_id FROM working_memory
 WHERE expires_at > :now AND (:user IS NULL OR user_id = :user) LIMIT :limit
 """
+_ERASE_EXPIRED = "DELETE FROM working_memory WHERE user_id = :user AND expires_at <= :now"
 _SWEEP = """
 DELETE FROM working_memory WHERE conversation_id IN (
     SELECT conversation_id FROM working_memory
@@ -153,17 +153,11 @@ def count(connection: sqlite3.Connection) -> int:
     return int(found.fetchone()[0])
 
 
-def erase_expired(connection: sqlite3.Connection, user_id: str) -> None:
-    """Delete a user's states that have expired."""
-    connection.execute(
-        "DELETE FROM working_memory WHERE user_id = ? AND expires_at <= ?", [user_id, time.time()]
-    )
-
-
-def sweep(connection: sqlite3.Connection) -> bool:
-    """Delete some of what has expired; return whether there may be more."""
-    values = {"now": time.time(), "limit": _SWEPT_AT_ONCE}
-    return connection.execute(_SWEEP, values).rowcount == _SWEPT_AT_ONCE
+def sweep(connection: sqlite3.Connection, user_id: str | None) -> bool:
+    """Delete some of what has expired, or all of a user's; return whether there may be more."""
+    values = {"now": time.time(), "limit": _SWEPT_AT_ONCE, "user": user_id}
+    statement = _SWEEP if user_id is None else _ERASE_EXPIRED
+    return connection.execute(statement, values).rowcount == _SWEPT_AT_ONCE
 
 
 def _row(
