@@ -313,7 +313,11 @@ class WorkingMemoryStore(TransitionMethods):
                     await self._save_block(block, changed)
                     _count_as_read(memory, changed)
             finally:
-                await self._end_block(block)
+                try:
+                    await self._end_block(block)
+                except BaseException:  # Ctrl-C, perhaps before the next call was let go
+                    self._calls.release(conversation_id, block)
+                    raise
 
     # The store's life
 

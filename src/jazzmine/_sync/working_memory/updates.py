@@ -258,8 +258,8 @@ class Updates(Store[WorkingMemoryBackend]):
 
     def _end_block(self, block: Block) -> None:
         """Release the lock of a block that has not saved, and let the next call go."""
-        block.is_over.set()
         try:
+            block.is_over.set()
             if block.lock is not None:
                 unlock = partial(self._unlock, block.lock)
                 self._background_tasks.start(unlock).wait(_RELEASE)
