@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 import jazzmine
 from jazzmine import Message, StoreUnavailableError, sync
+from tests.servers.programs import run_python
 
 # Where no server listens.
 NOBODY = "127.0.0.1:1"
@@ -38,7 +38,7 @@ def test_the_package_says_its_version() -> None:
 
 def test_the_package_can_be_run() -> None:
     command = [sys.executable, "-m", "jazzmine", "--version"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    ran = run_python(command, capture_output=True, text=True, timeout=240)
     assert ran.stdout == f"jazzmine {jazzmine.__version__}\n", ran.stderr
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
-import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from jazzmine import MemoryItem, Message, MessageRole, TraceFilter
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from tests.servers.programs import run_python
 
 
 @pytest.mark.parametrize("make", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda f: f.__name__)
@@ -29,13 +30,11 @@ def test_a_store_is_neither_copied_nor_pickled(kind: Any, make: Callable[[Any], 
 
 
 def test_no_private_name_is_suggested() -> None:
-    program = (
-        "from jazzmine.sync import MessageStore\n"
-        "MessageStore.initialize('memory:').get_messages('c1')"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "no attribute 'get_messages'" in ran.stderr
-    assert "'_" not in ran.stderr
+    with MessageStore.initialize("memory:") as store, pytest.raises(AttributeError) as raised:
+        store.get_messages("c1")  # type: ignore[attr-defined]
+    said = "".join(traceback.format_exception(raised.value))
+    assert "no attribute 'get_messages'" in said
+    assert "'_" not in said
 
 
 @pytest.mark.parametrize("given", [(), ("memory:",), ({"storage": "memory"},)])
@@ -83,7 +82,7 @@ def test_seconds_are_logged_wherever_a_program_gives_a_time() -> None:
         "TraceFilter(started_from=seconds, started_until=None)\n"
         "MemoryItem(namespace=('notes',), key='tea', value={}, expires_at=seconds)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    ran = run_python([sys.executable, "-c", program], capture_output=True, text=True)
     assert [line.partition(" is before 1990")[0] for line in ran.stderr.splitlines()] == [
         "the argument before",
         "the argument since",
