@@ -47,13 +47,6 @@ def config(server: mongodb.Server) -> Config:
     return {"storage": "mongodb", "uri": server.url, "db": name, "timeout": TIMEOUT}
 
 
-@pytest.fixture
-def shared() -> Iterator[Config]:
-    """A database of the server that all tests share."""
-    with mongodb.database() as configuration:
-        yield configuration
-
-
 CALLS: dict[str, Callable[[Any], Any]] = {
     "a read": lambda store: store.get_message_by_id("m1"),
     "a write": lambda store: store.store_message(message()),
@@ -158,13 +151,13 @@ async def test_a_cancel_scope_ends_a_call_and_leaves_the_store_usable(
         assert await store.delete_conversation("c1")
 
 
-def test_many_processes_may_start_at_once(shared: Config) -> None:
+def test_many_processes_may_start_at_once(mongodb_config: Config) -> None:
     opening = (
         "import sys; from jazzmine.sync import MessageStore;"
         "MessageStore.initialize({'storage': 'mongodb', 'uri': sys.argv[1], 'db': sys.argv[2]})"
         ".close()"
     )
-    command = [sys.executable, "-c", opening, shared["uri"], shared["db"]]
+    command = [sys.executable, "-c", opening, mongodb_config["uri"], mongodb_config["db"]]
     starting = [Program(command) for _ in range(6)]
 
     assert [process.wait(240) for process in starting] == [0] * 6

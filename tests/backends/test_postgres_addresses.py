@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
@@ -42,14 +40,3 @@ def test_a_wrong_address_raises_within_a_second_and_keeps_the_secret(
     shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
     assert "wr0ng-secret" not in shown
     assert postgres.PASSWORD not in shown
-
-
-def test_without_the_driver_the_extra_to_install_is_named() -> None:
-    program = (
-        "import sys; sys.modules['psycopg'] = None\n"
-        "from jazzmine.sync import MessageStore, PostgresMessageStore\n"
-        "try: MessageStore.initialize('postgresql://h/db')\n"
-        "except ImportError as error: print(error)\n"
-    )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "pip install 'jazzmine[postgres]>=2.0'" in said.stdout, said.stderr

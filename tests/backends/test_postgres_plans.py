@@ -24,18 +24,16 @@ from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_plans import FILL, FILTERS, METHODS
-from tests.backends.postgres_samples import bound
+from tests.backends.postgres_samples import bound, config
 from tests.servers import postgres
 
 
-@pytest.fixture(scope="module", params=postgres.VERSIONS)
-def filled(request: pytest.FixtureRequest) -> Iterator[tuple[psycopg.Connection[Any], str]]:
+@pytest.fixture(scope="module")
+def filled() -> Iterator[tuple[psycopg.Connection[Any], str]]:
     """A connection, and the name of a schema with the data."""
-    version: str = request.param
-    with postgres.new_schema(version) as schema:
-        config = {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
-        MessageStore.initialize(config).close()
-        with postgres.connect(postgres.dsn(version)) as connection:
+    with postgres.new_schema() as schema:
+        MessageStore.initialize(config(schema)).close()
+        with postgres.connect(postgres.dsn()) as connection:
             # The records are known to fit, so no foreign key is checked, which takes a third.
             connection.execute("SET session_replication_role = replica")
             connection.execute(bound(FILL, schema))

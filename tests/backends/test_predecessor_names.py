@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import subprocess
-import sys
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any
@@ -105,11 +103,3 @@ def is_same(was: Any, parameter: inspect.Parameter) -> bool:
     if was == ENUM:
         return isinstance(default, Enum)
     return bool(default == was[0] and type(default) is type(was[0]))
-
-
-def test_no_module_of_the_predecessor_loads_a_driver(names: Names) -> None:
-    code = f"import sys, {', '.join(names)}\nprint(*sys.modules)"
-    command = [sys.executable, "-I", "-c", code]
-    loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-
-    assert {"psycopg", "psycopg_pool", "pymongo", "redis"}.isdisjoint(loaded)

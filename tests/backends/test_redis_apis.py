@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -104,15 +102,3 @@ async def test_closing_the_store_leaves_the_users_client_open(url: str) -> None:
 
         assert await mine.ping()
         assert 0 < await mine.ttl("wm:{c}") <= 60
-
-
-def test_the_error_for_a_missing_driver_names_the_extra_to_install() -> None:
-    code = (
-        "import sys; sys.modules['redis'] = None\n"
-        "from jazzmine.sync.working_memory import RedisWorkingMemoryStore, WorkingMemoryStore\n"
-        "try: WorkingMemoryStore.initialize('redis://localhost:1/0')\n"
-        "except ImportError as error: print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-
-    assert "pip install 'jazzmine[redis]>=2.0'" in run.stdout

@@ -173,7 +173,7 @@ def test_a_list_of_the_newest_reads_as_much_of_a_large_store_as_of_a_small_one(
 
     number = 0
     counts = []
-    for size in (2_500, 10_000):
+    for size in (1_500, 6_000):
         new = range(number, size)
         texts = [message(f"m{n}", original_content="tea", timestamp=n * 60_000) for n in new]
         store.store_messages(texts)

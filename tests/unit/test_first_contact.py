@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
@@ -58,6 +59,21 @@ def test_a_store_whose_server_is_down_names_the_program_that_says_more(
     pytest.importorskip(driver)
     with pytest.raises(StoreUnavailableError, match=f"{NOBODY}.*; `jazzmine doctor` says more$"):
         opened.initialize(url)
+
+
+def test_without_a_driver_the_extra_to_install_is_named() -> None:
+    program = (
+        "import sys; sys.modules.update(psycopg=None, pymongo=None, redis=None)\n"
+        "from jazzmine.sync import MessageStore, WorkingMemoryStore\n"
+        "for kind, url in ((MessageStore, 'postgresql://h/d'), (MessageStore, 'mongodb://h/d'),"
+        " (WorkingMemoryStore, 'redis://h')):\n"
+        "    try: kind.initialize(url)\n"
+        "    except ImportError as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", program]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    for line, extra in zip(said, ("postgres", "mongodb", "redis"), strict=True):
+        assert f"pip install 'jazzmine[{extra}]>=2.0'" in line
 
 
 def refused(**fields: object) -> str:
