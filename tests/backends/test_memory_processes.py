@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jazzmine.errors import LockLostError, LockTimeoutError
-from tests.backends.memory_processes import line_from, process, send_line, stop
+from tests.backends.memory_holder import line_from, process, send_line
 from tests.backends.memory_tables import TOKEN, Config, Locks, open_sync
 from tests.faults.sizes import TOLERANCE, size
 
@@ -27,7 +27,7 @@ def test_a_stopped_holder_cannot_write_over_what_came_after_it(
     store.get_or_create("c", "user", "agent")
     with process("hold", {**memory_config, "lease_seconds": 0.4}) as holder:
         assert line_from(holder) == "held"
-        stop(holder)
+        holder.send_signal(signal.SIGSTOP)
 
         newer = store.end_turn("c", "the newer one", "newer")
         os.kill(holder.pid, signal.SIGCONT)

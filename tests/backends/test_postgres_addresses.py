@@ -12,13 +12,6 @@ from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
 
 
-def test_a_server_that_does_not_run_is_named_in_one_line() -> None:
-    with pytest.raises(StoreUnavailableError) as raised:
-        SyncMessageStore.initialize("postgresql://127.0.0.1:1/db")
-    assert str(raised.value).startswith("PostgreSQL at 127.0.0.1:1: connection failed: ")
-    assert "Connection refused; Is the server running" in str(raised.value)
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [

@@ -6,7 +6,6 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import Generator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -127,28 +126,6 @@ def test_the_trace_of_a_turn_without_an_answer_belongs_to_the_question() -> None
 
     assert recorder.trace.message_id == question.id
     assert recorder.trace.errors == ["ValueError"]
-
-
-def test_an_answer_that_was_broken_off_is_noted_and_can_be_kept() -> None:
-    recorder = begun()
-    recorder.user("Tell me all.")
-    said: list[str] = []
-
-    def streamed() -> Generator[str, None, None]:
-        with recorder.model_call("small-1") as call:
-            for word in ("One", "two", "three"):
-                said.append(word)
-                yield word
-            call.usage(completion_tokens=3)
-
-    stream = streamed()
-    assert next(stream) == "One"
-    stream.close()
-    recorder.assistant(" ".join(said), metadata={"broken_off": True})
-
-    [call] = recorder.trace.llm_calls
-    assert (call.success, call.error) == (False, "GeneratorExit")
-    assert recorder.messages[-1].original_content == "One"
 
 
 def test_what_a_program_hands_over_is_never_refused() -> None:
