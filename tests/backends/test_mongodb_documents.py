@@ -82,14 +82,6 @@ def test_a_trace_of_another_shape_hides_no_other_from_filters_and_sums(
     assert [one.turns for one in store.summarize_usage(TraceFilter(), by="agent")] == [1]
 
 
-def test_another_trace_of_a_message_replaces_the_one_before(store: MessageStore) -> None:
-    store.store_turn(messages=[message()], trace=trace("m1", id="t1"))
-    store.store_turn_trace(trace("m1", id="t2"))
-    store.store_turn(messages=[message()], trace=trace("m1", id="t3"))
-
-    assert [one.id for one in store.get_turn_traces_by_conversation_id("c1")] == ["t3"]
-
-
 # Errors of the server
 
 CALLS: dict[str, Callable[[MessageStore], object]] = {

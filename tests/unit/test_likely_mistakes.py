@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import MemoryItem, Message, MessageRole, TraceFilter
+from jazzmine import MemoryItem, Message, MessageRole, TraceFilter, core, sync
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.servers.programs import run_python
 
@@ -37,11 +37,15 @@ def test_no_private_name_is_suggested() -> None:
     assert "'_" not in said
 
 
-@pytest.mark.parametrize("given", [(), ("memory:",), ({"storage": "memory"},)])
-@pytest.mark.parametrize("kind", [MessageStore, WorkingMemoryStore, LongTermMemoryStore])
-def test_a_constructor_names_initialize(kind: Any, given: tuple[Any, ...]) -> None:
-    with pytest.raises(TypeError, match=r"opened by initialize\(\)"):
-        kind(*given)
+STORES = [one for one in sync.__all__ if one.endswith("Store") and not one.startswith("InMemory")]
+
+
+@pytest.mark.parametrize("given", ["memory:", {"path": "messages.db"}, None], ids=repr)
+@pytest.mark.parametrize("api", [core, sync], ids=["core", "sync"])
+@pytest.mark.parametrize("name", STORES)
+def test_a_constructor_names_initialize(name: str, api: Any, given: Any) -> None:
+    with pytest.raises(TypeError, match=r"initialize\(\)"):
+        getattr(api, name)(given)
 
 
 def test_a_store_of_another_kind_is_not_called_inside_of_update() -> None:
