@@ -37,7 +37,7 @@ def test_no_private_name_is_suggested() -> None:
     assert "'_" not in said
 
 
-STORES = [one for one in sync.__all__ if one.endswith("Store") and not one.startswith("InMemory")]
+STORES = [one for one in dir(sync) if one.endswith("Store") and not one.startswith("InMemory")]
 
 
 @pytest.mark.parametrize("given", ["memory:", {"path": "messages.db"}, None], ids=repr)
