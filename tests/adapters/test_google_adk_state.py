@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -62,6 +63,25 @@ async def test_state_counts_once_the_session_that_begins_with_it_is_stored(memor
     assert (await service.get_session(**PLACE)).state == {"user:k": 2}
     await service.append_event(await service.get_session(**PLACE), changing({"user:n": 1}))
     assert await service.get_user_state(**OWNER) == {"k": 2, "n": 1}
+
+
+async def test_what_a_session_begins_with_is_kept_as_the_framework_keeps_it(memory: Any) -> None:
+    service, _, _ = memory
+    state = {"model": types.Part(text="x"), "moment": datetime(2026, 1, 2, tzinfo=UTC), "f": len}
+    state |= {"pair": (1, {2}), "bytes": b"abc"}
+
+    created = await service.create_session(**PLACE, state=state)
+
+    found = await service.get_session(**PLACE)
+    assert found.state == created.state
+    assert found.state["model"]["text"] == "x"
+    del found.state["model"]
+    assert found.state == {
+        "moment": "2026-01-02T00:00:00Z",
+        "f": "<built-in function len>",
+        "pair": [1, [2]],
+        "bytes": "abc",
+    }
 
 
 async def test_a_killed_writers_state_counts_with_what_it_stored(

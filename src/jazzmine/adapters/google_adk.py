@@ -8,6 +8,8 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
+from pydantic_core import to_jsonable_python
+
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
@@ -15,7 +17,6 @@ from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, finished, retry_conflicts
 from jazzmine.adapters._conversations import append_with_traces, newest_shown
 from jazzmine.adapters._encoding import decoded, encoded
-from jazzmine.adapters._items import text_of
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.log import ANY
@@ -114,8 +115,8 @@ class JazzmineSessionService(BaseSessionService):
         """
         session_id = (session_id or "").strip() or str(uuid4())
         conversation_id = conversation_id_of(app_name, user_id, session_id)
-        # What JSON has no form for becomes text, as ADK does it.
-        own, changes = split_state(decoded(encoded(state or {}, other=text_of)))
+        # As ADK's own services keep it: models become objects, and bytes text.
+        own, changes = split_state(to_jsonable_python(state or {}, serialize_unknown=True))
         # The token tells a repeated call of the store from another caller's session.
         begun = {"token": str(uuid4()), "state": own}
         conversation = Conversation(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from jazzmine.adapters._conversations import append_with_traces
+from jazzmine.adapters._conversations import append_with_traces, redact, retitle
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import Described, described, role_of, text_of
 from jazzmine.adapters._recorder import RunRecorder, remember, shortened
@@ -111,6 +111,11 @@ class Projection:
         ]
         if edited:
             await self._messages.store_messages(edited)
+        for message in edited:
+            # A run may write its own messages in several steps; others are redacted.
+            is_own = run is not None and run.last_id is not None
+            change = retitle if is_own else redact
+            await change(self._messages, stored[message.id], message)
 
 
 async def _note_answers(run: RunRecorder, new: Sequence[Any], state: Sequence[Any]) -> None:

@@ -104,15 +104,21 @@ class Writer(Storage):
             value={"task": "", "path": "", "writes": [], "child": child},
             user_id=item.user_id,
         )
-        try:
-            await self.items.apply([*changes, PutItem(mark, None)])
-        except ConflictError as error:
-            stored = await self.items.get(mark.namespace, mark.key)
-            if stored is None or stored.value.get("child") != child:
-                raise ConflictError(
-                    f"another run has stored a checkpoint after {parent!r} meanwhile: run it again"
-                ) from error
-            await self.items.apply(changes)  # the call is repeated
+        revision: int | None = None
+        while True:
+            try:
+                await self.items.apply([*changes, PutItem(mark, revision)])
+                return
+            except ConflictError as error:
+                stored = await self.items.get(mark.namespace, mark.key)
+                other = child if stored is None else stored.value["child"]
+                # It is this one if the call is repeated; another one may have been deleted.
+                if other != child and await self.items.get(item.namespace, checkpoint_key(other)):
+                    raise ConflictError(
+                        f"another run has stored a checkpoint after {parent!r} meanwhile: run it"
+                        " again"
+                    ) from error
+                revision = stored and stored.revision
 
     async def put_writes(
         self, config: Any, writes: Sequence[tuple[str, Any]], task: tuple[str, str]
