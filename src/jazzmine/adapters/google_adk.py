@@ -41,7 +41,6 @@ with supported("google-adk", "2.13.0", "3.0"):
         event_message,
         place_of,
         visible_events,
-        without_temporary,
     )
     from jazzmine.adapters._google_adk_memory import JazzmineMemoryService
     from jazzmine.adapters._google_adk_plugin import JazzmineTracePlugin
@@ -235,7 +234,7 @@ class JazzmineSessionService(BaseSessionService):
             ValueError: JSON has no form for a value of the event.
         """
         if not event.partial:
-            await finished(self._append(session, without_temporary(event, State.TEMP_PREFIX)))
+            await finished(self._append(session, event))
         return await super().append_event(session, event)
 
     async def _append(self, session: Session, event: Event) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from itertools import islice
 
 from jazzmine.adapters.langgraph.checkpoints import (
     THREADS,
@@ -14,7 +12,6 @@ from jazzmine.adapters.langgraph.checkpoints import (
     values_of,
 )
 from jazzmine.adapters.langgraph.storage import AT_ONCE, Storage
-from jazzmine.errors import ConflictError
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 
 __all__ = ["copy_thread", "delete_runs", "delete_thread", "keep_latest"]
@@ -92,9 +89,11 @@ async def _delete_unused_values(storage: Storage, thread: str) -> None:
     """Delete the values of a thread that none of its checkpoints refers to."""
     storage.known.clear()
     # Read before the checkpoints: what is stored from now on is not deleted.
-    values: dict[str, int] = {}
-    async for page in storage.pages(values_of(thread), with_data=False):
-        values.update((item.key, item.revision) for item in page)
+    values = {
+        item.key: item
+        async for page in storage.pages(values_of(thread), with_data=False)
+        for item in page
+    }
     for place in await _namespaces(storage, thread):
         async for page in storage.pages(place):
             for item in page:
@@ -102,14 +101,9 @@ async def _delete_unused_values(storage: Storage, thread: str) -> None:
                     record = decoded(storage.serde, item.data)
                     for digest in digests(record["values"].values()):
                         values.pop(digest.hex(), None)
-    unused = iter([DeleteItem(values_of(thread), key, values[key]) for key in values])
-    while some := list(islice(unused, AT_ONCE)):
-        try:
-            await storage.items.apply(some)
-        except ConflictError:
-            for deletion in some:
-                with suppress(ConflictError):  # stored again for another checkpoint
-                    await storage.items.apply([deletion])
+    unused = list(values.values())
+    for first in range(0, len(unused), AT_ONCE):
+        await _delete(storage, unused[first : first + AT_ONCE])
 
 
 async def _delete(storage: Storage, items: Iterable[MemoryItem]) -> None:
