@@ -40,8 +40,8 @@ _CHUNK = 32
 #: The digests of the items that a channel's value is in: one, or those of the chunks of a list.
 Reference = bytes | Sequence[bytes]
 
-#: The version of each channel of a checkpoint, and what refers to its value.
-KnownCheckpoint = Mapping[str, tuple[Any, Reference]]
+#: The versions of the channels of a checkpoint, and what refers to their values.
+KnownCheckpoint = tuple[Mapping[str, Any], Mapping[str, Reference]]
 
 
 @dataclass

@@ -49,8 +49,8 @@ class Storage:
     Attributes:
         items: a long-term memory with the async API.
         serde: LangGraph's serializer.
-        known: what the values of checkpoints that were stored or read last are in, by thread,
-            namespace and id.
+        known: the versions of channels of checkpoints that were stored or read last, and what
+            refers to their values, by thread, namespace and id.
     """
 
     items: Any
@@ -73,19 +73,13 @@ class Storage:
             after, size = page[-1], AT_ONCE
 
     async def entries(
-        self,
-        place: tuple[str, ...],
-        *,
-        first: str | None = None,
-        before: str | None = None,
-        count: int = 1,
+        self, place: tuple[str, ...], *, after: str | None = None, count: int = 1
     ) -> list[Entry]:
         """Return checkpoints of a namespace, the latest first, with their pending writes."""
-        key = key_before(first) if first else key_after(before) if before else None
-        after = MemoryItem(namespace=place, key=key, value={}) if key else None
+        last = MemoryItem(namespace=place, key=after, value={}) if after else None
         found: list[Entry] = []
         # Most checkpoints have few pending writes.
-        async for page in self.pages(place, after=after, size=min(AT_ONCE, 1 + 2 * count)):
+        async for page in self.pages(place, after=last, size=min(AT_ONCE, 1 + 2 * count)):
             for item in page:
                 if "/" not in item.key:
                     if len(found) == count:
@@ -97,14 +91,13 @@ class Storage:
 
     async def entries_at(self, place: tuple[str, ...], key: str) -> list[Entry]:
         """Return the checkpoint of a namespace and a key with its pending writes, or none."""
-        found = await self.entries(place, first=key)
+        found = await self.entries(place, after=key_before(key))
         return [entry for entry in found if entry.item.key == key]
 
     async def get(self, config: Any) -> CheckpointTuple | None:
         """Return the checkpoint of a config, or the latest one, or None."""
-        thread, namespace, checkpoint_id = place_of(config)
-        place = checkpoints_of(thread, namespace)
-        key = checkpoint_key(checkpoint_id) if checkpoint_id else None
+        thread, namespace, _ = place_of(config)
+        place, key = checkpoints_of(thread, namespace), _key_of(config["configurable"])
         while found := await (self.entries_at(place, key) if key else self.entries(place)):
             for read in await self._tuples(found, user_of(config)):
                 return read
@@ -114,73 +107,48 @@ class Storage:
         self, config: Any, filter: Mapping[str, Any] | None, before: Any, limit: int | None
     ) -> AsyncIterator[list[CheckpointTuple]]:
         """Yield the checkpoints of a thread, or of all threads, the latest first, in pages."""
-        last = before["configurable"].get("checkpoint_id") if before else None
         left = limit
-        if left == 0:
-            return
-        async for entries in self._listed(
-            config, checkpoint_key(last) if last else None, None if filter else limit
-        ):
+        listed = self._listed(config, before, _PAGE if limit is None or filter else limit)
+        while left != 0 and (entries := await anext(listed, None)):
             if filter:
                 entries = [entry for entry in entries if self._matches(entry, filter)]
             page = await self._tuples(entries[:left], user_of(config))
             if page:
                 yield page
             left = None if left is None else left - len(page)
-            if left == 0:
-                return
 
-    async def _listed(
-        self, config: Any, before: str | None, limit: int | None
-    ) -> AsyncIterator[list[Entry]]:
-        """Yield checkpoints, the latest first; the limit says how many are enough."""
+    async def _listed(self, config: Any, before: Any, count: int) -> AsyncIterator[list[Entry]]:
+        """Yield checkpoints, the latest first, so many at once."""
         settings = config["configurable"] if config else {}
         thread = text_id(settings["thread_id"]) if config else None
         namespace: str | None = settings.get("checkpoint_ns")
-        wanted = settings.get("checkpoint_id")
-        key = checkpoint_key(wanted) if wanted else None
-        count = _PAGE if limit is None else min(_PAGE, limit)
-        if thread is not None and namespace is not None:
+        key = _key_of(settings)
+        last = _key_of(before["configurable"]) if before else None
+        count = min(count, _PAGE)
+        if thread is not None and namespace is not None and key is None:
             place = checkpoints_of(thread, namespace)
-            if key is not None:
-                yield await self.entries_at(place, key)
-                return
-            while entries := await self.entries(place, before=before, count=count):
+            after = key_after(last) if last else None
+            while entries := await self.entries(place, after=after, count=count):
                 yield entries
-                before = entries[-1].item.key
+                after = key_after(entries[-1].item.key)
             return
-        # If all are asked for, those that were stored last are the latest.
-        is_any = not (thread or before or key)
-        prefix = (*THREADS, thread, "checkpoints") if thread else THREADS
+        prefix: tuple[str, ...] = THREADS
+        if thread is not None:
+            prefix = (*THREADS, thread, "checkpoints")
+            prefix = prefix if namespace is None else checkpoints_of(thread, namespace)
         places = [
-            place
-            for place in await self._places(prefix, limit if is_any else None)
-            if key in (None, place[1]) and (before is None or place[1] > before)
+            (item.key, item.namespace)
+            async for page in self.pages(prefix, with_data=False)
+            for item in page
+            if item.namespace[3] == "checkpoints"
+            and "/" not in item.key
+            and key in (None, item.key)
+            and (last is None or item.key > last)
         ]
+        places.sort()
         for first in range(0, len(places), count):
             some = places[first : first + count]
-            yield [entry for place in some for entry in await self.entries_at(*place)]
-
-    async def _places(
-        self, prefix: tuple[str, ...], count: int | None
-    ) -> list[tuple[tuple[str, ...], str]]:
-        """Return the namespaces and the keys of checkpoints, the latest first.
-
-        Args:
-            prefix: the first parts of their namespaces.
-            count: how many of those that were stored last; None is all.
-        """
-        order = "key" if count is None else "updated"
-        found: list[tuple[tuple[str, ...], str]] = []
-        async for page in self.pages(prefix, order=order, with_data=False):
-            found += [
-                (item.namespace, item.key)
-                for item in page
-                if item.namespace[3] == "checkpoints" and "/" not in item.key
-            ]
-            if count is not None and len(found) >= count:
-                break
-        return sorted(found[:count], key=lambda place: place[1])
+            yield [entry for at, place in some for entry in await self.entries_at(place, at)]
 
     def _matches(self, entry: Entry, filter: Mapping[str, Any]) -> bool:
         metadata = decoded(self.serde, entry.item.data)["metadata"]
@@ -188,9 +156,8 @@ class Storage:
 
     async def delta_history(self, config: Any, channels: Sequence[str]) -> Mapping[str, Any]:
         """Return what was written to channels before a checkpoint, and the values before that."""
-        thread, namespace, checkpoint_id = place_of(config)
-        key = checkpoint_key(checkpoint_id) if checkpoint_id else None
-        ancestors = self._line(checkpoints_of(thread, namespace), key)
+        thread, namespace, _ = place_of(config)
+        ancestors = self._line(checkpoints_of(thread, namespace), _key_of(config["configurable"]))
         await anext(ancestors, None)  # the checkpoint itself
         history: dict[str, Any] = {channel: {"writes": []} for channel in channels}
         seeds: dict[str, Entry] = {}
@@ -211,13 +178,13 @@ class Storage:
     async def _line(self, place: tuple[str, ...], key: str | None) -> AsyncIterator[Entry]:
         """Yield a checkpoint of a namespace, or the latest one, and its ancestors."""
         found: dict[str, Entry] = {}
-        count = 2
         while True:
             if key not in found:
                 # Ancestors mostly follow: ids grow.
-                read = await self.entries(place, first=key, count=count)
+                after = key_before(key) if key else None
+                read = await self.entries(place, after=after, count=_PAGE)
                 found = {entry.item.key: entry for entry in read}
-                key, count = key or next(iter(found), None), 50
+                key = key or next(iter(found), None)
             if key not in found:
                 return
             yield found[key]
@@ -272,7 +239,7 @@ class Storage:
         thread, namespace = entry.item.namespace[2], entry.item.namespace[4][1:]
         checkpoint = record["checkpoint"]
         channels = dict(record["inline"])
-        known: dict[str, tuple[Any, Reference]] = {}
+        known: dict[str, Reference] = {}
         for channel, reference in record["values"].items():
             parts = [reference] if isinstance(reference, bytes) else reference
             data = [values.get((thread, digest.hex())) for digest in parts]
@@ -281,8 +248,8 @@ class Storage:
                 read = [decoded(self.serde, part) for part in data]
                 is_one = isinstance(reference, bytes)
                 channels[channel] = read[0] if is_one else list(chain.from_iterable(read))
-                known[channel] = (checkpoint["channel_versions"].get(channel), reference)
-        remember(self.known, (thread, namespace, checkpoint["id"]), known, _KNOWN)
+                known[channel] = reference
+        self._remember(thread, namespace, checkpoint, known)
         parent = record["parent"]
         return CheckpointTuple(
             config=config_of(thread, namespace, checkpoint["id"], user_id),
@@ -308,16 +275,16 @@ class Storage:
         kept = dict(checkpoint)
         channels: Mapping[str, Any] = kept.pop("channel_values")
         versions = kept["channel_versions"]
-        known = self.known.get((thread, namespace, parent or ""), {})
+        old_versions, known = self.known.get((thread, namespace, parent or ""), ({}, {}))
         inline: dict[str, Any] = {}
         values: dict[str, Reference] = {}
         new: dict[bytes, bytes] = {}
         for channel, value in channels.items():
-            version, reference = known.get(channel, (None, None))
+            is_old = old_versions.get(channel) == versions.get(channel)
             if is_inline(value):
                 inline[channel] = value
-            elif reference and channel not in new_versions and version == versions.get(channel):
-                values[channel] = reference
+            elif channel in known and channel not in new_versions and is_old:
+                values[channel] = known[channel]
             else:
                 values[channel] = add_value(self.serde, value, new)
         described: dict[str, Any] = {**get_checkpoint_metadata(config, metadata)}
@@ -337,7 +304,7 @@ class Storage:
             user_id=user_id,
         )
         place = values_of(thread)
-        stored = digests(reference for _, reference in known.values())
+        stored = digests(known.values())
         added = [
             MemoryItem(namespace=place, key=digest.hex(), value={}, data=data, user_id=user_id)
             for digest, data in new.items()
@@ -348,9 +315,14 @@ class Storage:
             await self._apply_to_newest(item, parent, kept["id"], changes)
         else:
             await self.items.apply(changes)
-        own = {name: (versions.get(name), reference) for name, reference in values.items()}
-        remember(self.known, (thread, namespace, kept["id"]), own, _KNOWN)
+        self._remember(thread, namespace, kept, values)
         return values
+
+    def _remember(
+        self, thread: str, namespace: str, checkpoint: Any, values: Mapping[str, Reference]
+    ) -> None:
+        known = (checkpoint["channel_versions"], values)
+        remember(self.known, (thread, namespace, checkpoint["id"]), known, _KNOWN)
 
     async def _apply_to_newest(
         self, item: MemoryItem, parent: str | None, child: str, changes: list[PutItem]
@@ -410,3 +382,9 @@ class Storage:
                 revision = stored and stored.revision
                 if stored is not None:
                     regular = {**regular, **writes_in(self.serde, stored)}
+
+
+def _key_of(settings: Mapping[str, Any]) -> str | None:
+    """Return the key of the checkpoint that a config names, or None."""
+    checkpoint_id = settings.get("checkpoint_id")
+    return checkpoint_key(checkpoint_id) if checkpoint_id else None
