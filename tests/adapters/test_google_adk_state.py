@@ -182,6 +182,8 @@ async def test_each_read_of_a_session_has_the_same_state_after_a_deletion(memory
     await store.rewind_conversation("a1/u1/s1", after=ids[20])
     found = await state()
     assert (found["n"], "k3" in found, "k21" in found) == (20, False, False)
+    (listed,) = (await service.list_sessions(**OWNER)).sessions
+    assert listed.state == {}
 
 
 async def test_a_read_does_not_begin_with_the_answer_to_a_call_that_is_left_out(

@@ -176,7 +176,9 @@ class JazzmineSessionService(BaseSessionService):
         messages = [*(message for message in newest if message.id not in known), *changes]
         for message in changes:
             state.update(split_state(event_delta(message))[0])
-        await self._keep_state(conversation, state, changes)
+        if len(changes) > _MAX_BEHIND:
+            kept = {"token": _token_of(conversation), "state": state, "after": messages[-1].id}
+            await self._keep_state(conversation, kept)
         # Read last, so that no event is returned without its state.
         shared = await self._shared.read(app_name, user_id)
         session = _session(conversation, state, shared, messages[-1].id if messages else None)
@@ -297,20 +299,14 @@ class JazzmineSessionService(BaseSessionService):
         ids = [message.id for message in messages]
         if after in ids:
             return state, messages[ids.index(after) + 1 :]
-        # The message was deleted, or none is kept.
+        if after is not None:  # the message was deleted, so the state that is kept never was
+            await self._keep_state(conversation, None)
         return decoded(conversation.metadata[SESSION_KEY])["state"], messages
 
-    async def _keep_state(
-        self, conversation: Conversation, state: dict[str, Any], messages: Sequence[Message]
-    ) -> None:
-        """Keep the state that a session has after some messages, if they are many."""
-        if len(messages) <= _MAX_BEHIND:
-            return
-        kept = {"token": _token_of(conversation), "state": state, "after": messages[-1].id}
+    async def _keep_state(self, conversation: Conversation, kept: dict[str, Any] | None) -> None:
+        metadata = {_STATE: None if kept is None else encoded(kept)}
         with suppress(NotFoundError):
-            await finished(
-                self._store.edit_conversation(conversation.id, metadata={_STATE: encoded(kept)})
-            )
+            await finished(self._store.edit_conversation(conversation.id, metadata=metadata))
 
 
 def _kept_state(conversation: Conversation) -> tuple[dict[str, Any], str | None]:
