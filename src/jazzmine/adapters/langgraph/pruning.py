@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jazzmine.adapters.langgraph.checkpoints import (
-    THREADS,
-    checkpoint_key,
-    decoded,
-    digests,
-    values_of,
-)
+from jazzmine.adapters.langgraph.checkpoints import THREADS, decoded, digests, key_after, values_of
 from jazzmine.adapters.langgraph.storage import AT_ONCE, Storage
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 
@@ -41,48 +35,35 @@ async def delete_runs(storage: Storage, run_ids: Iterable[str]) -> None:
 
 
 async def keep_latest(storage: Storage, thread: str) -> None:
-    """Delete all but the latest checkpoint of each namespace, and what it needs.
-
-    It needs the checkpoints from which it takes the values of delta channels.
-    """
+    """Delete all but the latest checkpoint of each namespace, and what it needs."""
     for place in await _namespaces(storage, thread):
-        await _keep_latest(storage, place)
+        kept = await _needed(storage, place)
+        last = MemoryItem(namespace=place, key=key_after(min(kept, default="")), value={})
+        current = ""
+        async for page in storage.pages(place, after=last, with_data=False):
+            unused = []
+            for item in page:
+                current = current if "/" in item.key else item.key
+                # A task may have written before a checkpoint that was never stored.
+                if current not in kept and item.key.startswith(current or "/"):
+                    unused.append(item)
+            await _delete(storage, unused)
     await _delete_unused_values(storage, thread)
 
 
-async def _keep_latest(storage: Storage, place: tuple[str, ...]) -> None:
-    # Later checkpoints are listed before earlier ones, so each before its parent.
-    kept: str | None = None
+async def _needed(storage: Storage, place: tuple[str, ...]) -> set[str]:
+    """Return the keys of the latest checkpoint, and of those that its delta channels begin with."""
+    kept: set[str] = set()
     wanted: set[str] | None = None
-    current, is_kept = "", True
-    async for page in storage.pages(place, with_data=False):
-        unused = []
-        for item in page:
-            if "/" not in item.key:
-                is_kept = not current or item.key == kept
-                current = item.key
-                if is_kept:
-                    kept, wanted = await _needed(storage, item, wanted)
-            # A task may write before its checkpoint is stored.
-            if not is_kept and item.key.startswith(current):
-                unused.append(item)
-        await _delete(storage, unused)
-
-
-async def _needed(
-    storage: Storage, item: MemoryItem, wanted: set[str] | None
-) -> tuple[str | None, set[str] | None]:
-    """Return the key of the parent, if it is needed, and the channels for which it is."""
-    stored = await storage.items.get(item.namespace, item.key)
-    if stored is None:
-        return None, wanted
-    record = decoded(storage.serde, stored.data)
-    if wanted is None:
-        # The channels whose values are made of what was written before.
-        wanted = set(record["metadata"].get("counters_since_delta_snapshot") or {})
-    wanted = wanted - record["values"].keys() - record["inline"].keys()
-    parent = record["parent"]
-    return checkpoint_key(parent) if wanted and parent else None, wanted
+    async for entry in storage.line(place, None):
+        kept.add(entry.item.key)
+        record = decoded(storage.serde, entry.item.data)
+        if wanted is None:
+            wanted = set(record["metadata"].get("counters_since_delta_snapshot") or {})
+        wanted = wanted - record["values"].keys() - record["inline"].keys()
+        if not wanted:
+            break
+    return kept
 
 
 async def _delete_unused_values(storage: Storage, thread: str) -> None:

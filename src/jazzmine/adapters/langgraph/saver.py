@@ -73,7 +73,6 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self._steps = Steps(items, (AsyncItems, LongTermMemoryStore))
         self._items: Any = self._steps.store
         self._projection: Projection | None = None
-        self._recorder: JazzmineRecorder | None = None
         require_session_id(agent_id, "agent_id")
         if messages is not None:
             if isinstance(self.serde, EncryptedSerializer):
@@ -83,8 +82,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
             steps = Steps(messages, (AsyncMessageStore, MessageStore))
             if steps.is_async != self._steps.is_async:
                 raise TypeError("items and messages must be of the same API, async or sync")
-            self._projection = Projection(steps.store, agent_id)
-            self._recorder = JazzmineRecorder(steps, agent_id)
+            self._projection = Projection(steps, agent_id)
         self._known: dict[tuple[str, str, str], KnownCheckpoint] = {}
 
     def get_next_version(self, current: Any, channel: None) -> str:
@@ -102,9 +100,9 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         Raises:
             ConfigurationError: the saver has no message store.
         """
-        if self._recorder is None:
+        if self._projection is None:
             raise ConfigurationError("traces are stored beside messages: pass a message store")
-        return self._recorder
+        return self._projection.recorder
 
     # Plain calls
 
@@ -254,14 +252,12 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         )
         if (
             self._projection is not None
-            and self._recorder is not None
             and user_id is not None
             and not namespace
             and "messages" in new_versions
             and type(said := checkpoint["channel_values"].get("messages")) is list
         ):
-            run = self._recorder.run_of(thread, user_id)
-            await self._projection.add(thread, user_id, said, values["messages"], run)
+            await self._projection.add(thread, user_id, said, values["messages"])
         return config_of(thread, namespace, checkpoint["id"], user_id)
 
     async def _delete_thread(self, thread_id: str) -> None:

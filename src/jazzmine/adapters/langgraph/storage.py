@@ -157,7 +157,7 @@ class Storage:
     async def delta_history(self, config: Any, channels: Sequence[str]) -> Mapping[str, Any]:
         """Return what was written to channels before a checkpoint, and the values before that."""
         thread, namespace, _ = place_of(config)
-        ancestors = self._line(checkpoints_of(thread, namespace), _key_of(config["configurable"]))
+        ancestors = self.line(checkpoints_of(thread, namespace), _key_of(config["configurable"]))
         await anext(ancestors, None)  # the checkpoint itself
         history: dict[str, Any] = {channel: {"writes": []} for channel in channels}
         seeds: dict[str, Entry] = {}
@@ -175,7 +175,7 @@ class Storage:
                     history[channel]["seed"] = read.checkpoint["channel_values"][channel]
         return history
 
-    async def _line(self, place: tuple[str, ...], key: str | None) -> AsyncIterator[Entry]:
+    async def line(self, place: tuple[str, ...], key: str | None) -> AsyncIterator[Entry]:
         """Yield a checkpoint of a namespace, or the latest one, and its ancestors."""
         found: dict[str, Entry] = {}
         while True:
