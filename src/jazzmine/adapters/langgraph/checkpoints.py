@@ -28,7 +28,6 @@ __all__ = [
     "parts_of",
     "values_of",
     "writes_in",
-    "writes_item",
 ]
 
 #: The namespace of all threads. In it, "values" is after "checkpoints".
@@ -132,37 +131,7 @@ def digests(references: Iterable[Reference]) -> set[bytes]:
     }
 
 
-def writes_item(
-    serde: SerializerProtocol,
-    namespace: tuple[str, ...],
-    checkpoint_id: str,
-    task: tuple[str, str],
-    writes: Mapping[int, tuple[str, Any]],
-    *,
-    name: str = "",
-    user_id: str | None,
-) -> MemoryItem:
-    """Return the item of some writes of a task."""
-    task_id, path = task
-    parts = [(index, channel, encoded(serde, value)) for index, (channel, value) in writes.items()]
-    return MemoryItem(
-        namespace=namespace,
-        key=f"{checkpoint_key(checkpoint_id)}/{task_id}/{name}",
-        value={
-            "task": task_id,
-            "path": path,
-            "writes": [[index, channel, len(data)] for index, channel, data in parts],
-        },
-        data=b"".join(data for _, _, data in parts),
-        user_id=user_id,
-    )
-
-
 def writes_in(serde: SerializerProtocol, item: MemoryItem) -> dict[int, tuple[str, Any]]:
     """Return the channel and the value of each write in an item, by its index."""
-    writes, first = {}, 0
-    for index, channel, size in item.value["writes"]:
-        data = (item.data or b"")[first : first + size]
-        writes[index] = (channel, decoded(serde, data))
-        first += size
-    return writes
+    writes = decoded(serde, item.data) if item.data else ()
+    return {index: (channel, value) for index, channel, value in writes}

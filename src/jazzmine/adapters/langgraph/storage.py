@@ -27,7 +27,6 @@ from jazzmine.adapters.langgraph.checkpoints import (
     key_before,
     values_of,
     writes_in,
-    writes_item,
 )
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
 from jazzmine.errors import ConflictError
@@ -332,7 +331,7 @@ class Storage:
         mark = MemoryItem(
             namespace=item.namespace,
             key=f"{checkpoint_key(parent or '')}/child",
-            value={"task": "", "path": "", "writes": [], "child": child},
+            value={"task": "", "path": "", "child": child},
             user_id=item.user_id,
         )
         revision: int | None = None
@@ -356,23 +355,30 @@ class Storage:
     ) -> None:
         """Store what a task has written after a checkpoint; what it wrote before stays."""
         thread, namespace, checkpoint_id = place_of(config)
-        place = (self.serde, checkpoints_of(thread, namespace), checkpoint_id or "", task)
-        user_id = user_of(config)
+        task_id, path = task
+
+        def item_of(name: str, some: Mapping[int, tuple[str, Any]]) -> MemoryItem:
+            return MemoryItem(
+                namespace=checkpoints_of(thread, namespace),
+                key=f"{checkpoint_key(checkpoint_id or '')}/{task_id}/{name}",
+                value={"task": task_id, "path": path},
+                data=encoded(self.serde, [(index, *write) for index, write in some.items()]),
+                user_id=user_of(config),
+            )
+
         regular: dict[int, tuple[str, Any]] = {}
         changes: dict[str, PutItem] = {}
-        for position, (channel, value) in enumerate(writes):
-            index = WRITES_IDX_MAP.get(channel, position)
+        for position, write in enumerate(writes):
+            index = WRITES_IDX_MAP.get(write[0], position)
             if index >= 0:
-                regular[index] = (channel, value)
+                regular[index] = write
             else:
-                write = {index: (channel, value)}
-                special = writes_item(*place, write, name=str(index), user_id=user_id)
-                changes[special.key] = PutItem(special)
+                changes[str(index)] = PutItem(item_of(str(index), {index: write}))
         revision = None
         while True:
             if regular:
-                item = writes_item(*place, regular, user_id=user_id)
-                changes[item.key] = PutItem(item, revision)
+                item = item_of("", regular)
+                changes[""] = PutItem(item, revision)
             try:
                 await self.items.apply(list(changes.values()))
                 return
@@ -381,7 +387,7 @@ class Storage:
                 stored = await self.items.get(item.namespace, item.key)
                 revision = stored and stored.revision
                 if stored is not None:
-                    regular = {**regular, **writes_in(self.serde, stored)}
+                    regular |= writes_in(self.serde, stored)
 
 
 def _key_of(settings: Mapping[str, Any]) -> str | None:
