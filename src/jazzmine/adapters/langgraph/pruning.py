@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from jazzmine.adapters.langgraph.checkpoints import THREADS, decoded, digests, key_after, values_of
+from jazzmine.adapters.langgraph.configs import text_id
 from jazzmine.adapters.langgraph.storage import AT_ONCE, Storage
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 
@@ -99,21 +100,22 @@ async def _namespaces(storage: Storage, thread: str) -> list[tuple[str, ...]]:
     return found
 
 
-async def copy_thread(storage: Storage, source: str, target: str) -> None:
+async def copy_thread(storage: Storage, source: object, target: object) -> None:
     """Copy all items of a thread; the values first, which the checkpoints refer to.
 
     The checkpoints are read before the values: so those that a run stores meanwhile are not copied
     without theirs.
     """
-    checkpoints = [page async for page in storage.pages((*THREADS, source, "checkpoints"))]
-    async for page in storage.pages((*THREADS, source, "values")):
-        await _put_copies(storage, page, target)
+    origin, copy = (*THREADS, text_id(source)), (*THREADS, text_id(target))
+
+    async def put(page: Sequence[MemoryItem]) -> None:
+        places = ((item, (*copy, *item.namespace[3:])) for item in page)
+        await storage.items.apply(
+            PutItem(item.model_copy(update={"namespace": place})) for item, place in places
+        )
+
+    checkpoints = [page async for page in storage.pages((*origin, "checkpoints"))]
+    async for page in storage.pages((*origin, "values")):
+        await put(page)
     for page in checkpoints:
-        await _put_copies(storage, page, target)
-
-
-async def _put_copies(storage: Storage, page: Sequence[MemoryItem], target: str) -> None:
-    places = ((item, (*THREADS, target, *item.namespace[3:])) for item in page)
-    await storage.items.apply(
-        PutItem(item.model_copy(update={"namespace": place})) for item, place in places
-    )
+        await put(page)

@@ -152,9 +152,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread to another one."""
-        self._steps.plain(
-            copy_thread(self._storage, text_id(source_thread_id), text_id(target_thread_id))
-        )
+        self._steps.plain(copy_thread(self._storage, source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete checkpoints of threads.
@@ -213,9 +211,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Do the same as `copy_thread`."""
-        await self._steps.awaited(
-            copy_thread(self._storage, text_id(source_thread_id), text_id(target_thread_id))
-        )
+        await self._steps.awaited(copy_thread(self._storage, source_thread_id, target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Do the same as `prune`."""
