@@ -82,6 +82,11 @@ async def test_what_a_session_begins_with_is_kept_as_the_framework_keeps_it(memo
         "pair": [1, [2]],
         "bytes": "abc",
     }
+    # What JSON has no form for does not cost its event.
+    await service.append_event(found, changing({"f": max, "user:f": max, "pair": 2}))
+    state = (await service.get_session(**PLACE)).state
+    assert state["pair"] == 2
+    assert state["f"] == state["user:f"] == "<built-in function max>"
 
 
 async def test_a_killed_writers_state_counts_with_what_it_stored(
