@@ -10,7 +10,7 @@ from weakref import finalize
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, require_session_id, retry_conflicts
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, redacted, shortened
 from jazzmine.errors import ConflictError, IntegrityError
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Conversation, Message
@@ -21,6 +21,8 @@ __all__ = [
     "append_with_traces",
     "finish_when_dropped",
     "newest_shown",
+    "redact",
+    "retitle",
 ]
 
 # How many messages are read at once.
@@ -156,3 +158,19 @@ async def newest_shown(store: AsyncMessageStore, conversation_id: str, count: in
             break
         after = page[-1].id
     return found[: max(count, 0)][::-1]
+
+
+async def retitle(store: AsyncMessageStore, old: Message, new: Message) -> None:
+    """Give a conversation whose title is of a message that has changed a new one."""
+    conversation = await store.get_conversation_by_id(old.conversation_id)
+    if conversation is not None and conversation.title == shortened(old.original_content):
+        title = shortened(new.original_content)
+        await store.edit_conversation(old.conversation_id, title=title)
+
+
+async def redact(store: AsyncMessageStore, old: Message, new: Message) -> None:
+    """Take what a message has said before out of the title of its conversation and of its trace."""
+    await retitle(store, old, new)
+    trace = await store.get_turn_trace_by_message_id(old.id)
+    if trace is not None:
+        await store.store_turn_trace(redacted(trace))

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import called_directly, completed, require_session_id, retry_conflicts
-from jazzmine.adapters._conversations import append_with_traces
+from jazzmine.adapters._conversations import append_with_traces, retitle
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import (
     Described,
@@ -20,7 +20,7 @@ from jazzmine.adapters._items import (
     role_of,
     text_of,
 )
-from jazzmine.adapters._recorder import RunRecorder, redacted, shortened
+from jazzmine.adapters._recorder import RunRecorder, redacted
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
@@ -277,10 +277,7 @@ class JazzmineSessionRepository(SessionRepository):
 
     def _redact(self, old: Message, new: Message) -> None:
         """Take what a message has said out of its conversation's title and the trace of its run."""
-        conversation = self._store.get_conversation_by_id(old.conversation_id)
-        if conversation is not None and conversation.title == shortened(old.original_content):
-            title = shortened(new.original_content)
-            self._store.edit_conversation(old.conversation_id, title=title)
+        completed(retitle(self._recorded_store, old, new))
         runs = self._runs_of(old.conversation_id)
         for run in runs:
             run.is_redacted = True
