@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-__all__ = ["Finding", "failed", "fine", "warning"]
-
 
 class Finding(NamedTuple):
     """The result of one check.

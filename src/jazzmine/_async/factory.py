@@ -23,13 +23,6 @@ from jazzmine.config import (
 )
 from jazzmine.search.vectors import Embed
 
-__all__ = [
-    "new_long_term_memory",
-    "new_message_store",
-    "new_view",
-    "new_working_memory",
-]
-
 # The module of a store, and the name of its class or function.
 _MESSAGES: dict[type[BackendConfig], tuple[str, str]] = {
     JSONStoreConfig: (".message_store.json", "JSONMessageStore"),

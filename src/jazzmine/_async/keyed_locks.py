@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from jazzmine._compat.concurrency import AsyncEvent as Event
 
-__all__ = ["KeyedLocks"]
-
 T = TypeVar("T")
 
 

@@ -16,29 +16,6 @@ from typing import Any, TypeAlias, TypeVar
 from jazzmine.errors import WrongEventLoopError
 from jazzmine.process import PROCESS
 
-__all__ = [
-    "AsyncAffinity",
-    "AsyncEvent",
-    "AsyncTask",
-    "AsyncThreadEvent",
-    "AsyncWork",
-    "SyncAffinity",
-    "SyncEvent",
-    "SyncTask",
-    "SyncThreadEvent",
-    "SyncWork",
-    "async_finish",
-    "async_run_blocking",
-    "async_run_given",
-    "async_run_in_task",
-    "async_sleep",
-    "sync_finish",
-    "sync_run_blocking",
-    "sync_run_given",
-    "sync_run_in_task",
-    "sync_sleep",
-]
-
 T = TypeVar("T")
 
 # The async API

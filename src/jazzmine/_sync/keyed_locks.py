@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 
 from jazzmine._compat.concurrency import SyncEvent as Event
 
-__all__ = ["KeyedLocks"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from jazzmine._compat.concurrency import SyncAffinity as Affinity
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 from jazzmine.process import UPDATING
 
-__all__ = ["Backend", "Store"]
-
 AnyStore = TypeVar("AnyStore", bound="Store[Any]")
 
 

@@ -20,8 +20,6 @@ from jazzmine.config import (
 )
 from jazzmine.search.vectors import Embed
 
-__all__ = ["Stores", "open_stores"]
-
 
 class Stores(NamedTuple):
     """The stores of an agent.

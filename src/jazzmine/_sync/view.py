@@ -12,8 +12,6 @@ from jazzmine._sync.store import Store
 from jazzmine.errors import IntegrityError, ScopeError
 from jazzmine.records.arguments import require_id
 
-__all__ = ["ConversationView", "View", "for_user", "id_taken"]
-
 # How many of the user's conversations a view remembers.
 _MOST_REMEMBERED = 10_000
 

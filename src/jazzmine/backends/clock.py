@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from jazzmine.findings import Finding, fine, warning
 
-__all__ = ["compared"]
-
 _MOST_SECONDS = 2.0
 
 

@@ -9,8 +9,6 @@ from io import TextIOWrapper
 
 from jazzmine.extras import extra
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the program `jazzmine` with the arguments of this process."""

@@ -10,14 +10,6 @@ from jazzmine.config.base import BackendConfig
 from jazzmine.config.message_stores import MemoryMessagesConfig, PostgresConfig, SQLiteConfig
 from jazzmine.errors import InvalidAddressError
 
-__all__ = [
-    "MemoryOptions",
-    "MemoryStoreConfig",
-    "PostgresMemoryConfig",
-    "RedisConfig",
-    "SQLiteMemoryConfig",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryOptions(BackendConfig):

@@ -25,8 +25,6 @@ from jazzmine.records.usage import TraceFilter
 if TYPE_CHECKING:
     from jazzmine.config import BackendConfig
 
-__all__ = ["NO_SEARCH", "RecordCodec", "record_codec", "require_readable"]
-
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 _NAMES: dict[type[Record], str] = {

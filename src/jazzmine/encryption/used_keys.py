@@ -11,8 +11,6 @@ from pydantic import ValidationError
 from jazzmine.encryption.keyring import Keyring
 from jazzmine.errors import ConfigurationError, DecryptionError
 
-__all__ = ["SAMPLED", "KeysFound", "require_right_keys"]
-
 #: The number of records of a kind that are decrypted when a store is opened.
 SAMPLED = 20
 

@@ -29,8 +29,6 @@ from jazzmine.inspector.text import FILTERS, address, day_of, excerpt
 from jazzmine.inspector.threads import PAGE, entries, later_window, question_of, read_window
 from jazzmine.records.timeline import timeline
 
-__all__ = ["Pages", "Stores"]
-
 CONVERSATIONS = 50
 TURNS = 100
 RESULTS = 50

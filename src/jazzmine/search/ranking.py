@@ -9,18 +9,6 @@ from typing import Any, TypeAlias
 from jazzmine.search.analyser import Analyser
 from jazzmine.search.query import Clause, Query, Term, parse_query
 
-__all__ = [
-    "MOST_FOUND_COUNTED",
-    "MOST_MESSAGES_COUNTED",
-    "MOST_READ",
-    "Counts",
-    "clauses_to_find",
-    "matches",
-    "ranked",
-    "ranked_by_words",
-    "text_of",
-]
-
 MOST_READ = 2000
 """How many messages a search reads."""
 

@@ -23,8 +23,6 @@ from jazzmine.records.item_rows import (
 )
 from jazzmine.search.vectors import Embed
 
-__all__ = ["SQLiteItemBackend", "SQLiteLongTermMemoryStore"]
-
 
 class SQLiteItemBackend(ItemBackend):
     """Items in an SQLite database.

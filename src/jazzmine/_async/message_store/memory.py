@@ -11,8 +11,6 @@ from jazzmine.config import MemoryMessagesConfig
 from jazzmine.encryption.records import record_codec
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["InMemoryMessageStore"]
-
 
 class MemoryBackend(SQLiteBackend):
     """Messages in a database in memory."""

@@ -35,8 +35,6 @@ from jazzmine.records.hook_arguments import ConversationPage, MessagePage, Newes
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
-__all__ = ["COLLECTIONS_OF", "MongoDBReads"]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 # The maximum number of documents in a reply; the server also limits a reply to 16 MiB.

@@ -41,19 +41,6 @@ from jazzmine.records.hook_arguments import Append, Fork
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.types import MIN_INT
 
-__all__ = [
-    "Collections",
-    "RefusedError",
-    "TurnDocuments",
-    "append",
-    "copy",
-    "erase_conversation",
-    "put_turn",
-    "remove",
-    "require_messages",
-    "tail",
-]
-
 Collections: TypeAlias = Mapping[str, Collection]
 """The collections of a store, by their names."""
 

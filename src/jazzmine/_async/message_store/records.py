@@ -26,8 +26,6 @@ from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["KeepRows", "StoredRecords"]
-
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyPage = TypeVar("AnyPage", ConversationPage, MessagePage, NewestPage, TracePage)
 KeepRows: TypeAlias = Work[Sequence[Row]]

@@ -18,8 +18,6 @@ from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.rows import Row, RowDecoder, row_id
 from jazzmine.records.unreadable import reasons_of
 
-__all__ = ["iter_record_keys"]
-
 _KINDS: Sequence[RecordKind] = ("conversations", "messages", "traces")
 
 # So many records are encrypted anew in a step: others that write wait for some 10 ms.

@@ -23,8 +23,6 @@ from jazzmine.records.rows import Row, body_of, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
-__all__ = ["ScopedMessageStore"]
-
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
 _KINDS: Mapping[str, RecordKind] = {"message_id": "messages", "trace_id": "traces"}

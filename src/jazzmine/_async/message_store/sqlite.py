@@ -34,8 +34,6 @@ from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
-__all__ = ["SQLiteBackend", "SQLiteMessageStore"]
-
 
 class SQLiteBackend(MessageBackend):
     """Messages in an SQLite database.

@@ -28,8 +28,6 @@ from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
-__all__ = ["MessageStore"]
-
 # How many conversations are chosen at a time to be pruned.
 _OLD_AT_ONCE = 50
 

@@ -16,8 +16,6 @@ from jazzmine.config import SQLiteConfig
 from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.errors import StoreUnavailableError
 
-__all__ = ["AnyDatabase", "SQLiteClient", "file_client"]
-
 T = TypeVar("T")
 AnyDatabase: TypeAlias = Database | MemoryDatabase
 

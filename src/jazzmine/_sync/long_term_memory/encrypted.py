@@ -23,8 +23,6 @@ from jazzmine.records.item_rows import (
 )
 from jazzmine.records.json_values import contains
 
-__all__ = ["decrypted", "iter_item_keys", "matching"]
-
 # Decrypting so many rows takes longer than passing them to a thread.
 _FEW = 200
 

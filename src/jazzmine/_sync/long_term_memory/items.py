@@ -45,8 +45,6 @@ from jazzmine.records.items import DeleteItem, FoundItem, MemoryItem, PutItem
 from jazzmine.search.ranking import ranked_by_words, text_of
 from jazzmine.search.vectors import Embed, Ranking, fused, packed_vectors, ranked_by_vector
 
-__all__ = ["StoredItems", "prepared_change"]
-
 # Among how many items, the newest ones, a search looks for words.
 _SEARCHED = 2_000
 

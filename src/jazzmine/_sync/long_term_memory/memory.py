@@ -11,8 +11,6 @@ from jazzmine.config import MemoryMessagesConfig
 from jazzmine.encryption.items import item_codec
 from jazzmine.search.vectors import Embed
 
-__all__ = ["InMemoryLongTermMemoryStore"]
-
 
 class InMemoryLongTermMemoryStore(LongTermMemoryStore):
     """A long-term memory without a file, for tests and for agents that are not kept.

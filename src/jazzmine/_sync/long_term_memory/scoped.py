@@ -24,8 +24,6 @@ from jazzmine.records.item_rows import (
 )
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 
-__all__ = ["ScopedLongTermMemoryStore"]
-
 # How often a change is made again whose item somebody else has changed meanwhile.
 _MOST_ATTEMPTS = 100
 

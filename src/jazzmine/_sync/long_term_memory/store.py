@@ -29,8 +29,6 @@ from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.search.vectors import Embed
 
-__all__ = ["LongTermMemoryStore"]
-
 # How many namespaces are read at a time.
 _AT_ONCE = 1_000
 

@@ -26,8 +26,6 @@ from jazzmine.search.analyser import analyser_for
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
-__all__ = ["Batch", "MessageBackend", "TraceKey"]
-
 TraceKey: TypeAlias = Literal["id", "message_id"]
 
 

@@ -10,8 +10,6 @@ from jazzmine.config import JSONStoreConfig
 from jazzmine.encryption.records import record_codec
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["JSONMessageStore"]
-
 
 class JSONBackend(SQLiteBackend):
     """Messages in a JSON file, whose records are in a database in memory."""

@@ -24,8 +24,6 @@ from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
-__all__ = ["MongoDBSearch"]
-
 _INDEXED_AT_ONCE = 500
 
 

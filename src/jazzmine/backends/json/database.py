@@ -23,8 +23,6 @@ from jazzmine.backends.sqlite.writer import Call
 from jazzmine.records.base import require_stored
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["JSONDatabase"]
-
 _REASONS_SHOWN = 5
 
 

@@ -30,8 +30,6 @@ from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["KINDS", "Document", "Kind", "content_of", "document_of", "invalid"]
-
 _VERSION = 1
 
 

@@ -11,8 +11,6 @@ from jazzmine.records.conversation_log import DeletedCounts
 from jazzmine.records.rows import Row, row_id
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["erase", "prune"]
-
 _DELETE_TRACES_OF_USER = """
 DELETE FROM stored_turn_traces WHERE seq IN (
     SELECT seq FROM stored_turn_traces WHERE user_id = ? AND seq <= ? LIMIT ?)

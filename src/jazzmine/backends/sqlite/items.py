@@ -26,20 +26,6 @@ from jazzmine.records.item_rows import (
     is_expected,
 )
 
-__all__ = [
-    "ITEM_TABLES",
-    "apply",
-    "erase",
-    "get",
-    "move_user",
-    "namespaces",
-    "page",
-    "prune",
-    "renew",
-    "restore",
-    "rewrite",
-]
-
 _VIEW = """
 SELECT replace(substr(path, 1, instr(path, char(1, 1)) - 1), char(1), '/') AS namespace,
     substr(path, instr(path, char(1, 1)) + 2) AS key, value, data, user_id, source_message_id,

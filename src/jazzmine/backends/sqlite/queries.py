@@ -12,24 +12,6 @@ from jazzmine.records.base import FlaggedShown
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
 
-__all__ = [
-    "IS_OLD",
-    "NEXT_MESSAGES",
-    "NEXT_STORED",
-    "OLD_CONVERSATIONS",
-    "SHOWN",
-    "STORED",
-    "TRACES_OF_CONVERSATION",
-    "TRACE_OF_MESSAGE",
-    "count_messages",
-    "limit_of",
-    "messages_by_ids",
-    "newest_sequence",
-    "page",
-    "row",
-    "rows",
-]
-
 STORED = {kind: f"SELECT id, body FROM {table} WHERE id = ?" for kind, table in TABLES.items()}
 TRACE_OF_MESSAGE = "SELECT id, body FROM stored_turn_traces WHERE message_id = ?"
 

@@ -16,22 +16,6 @@ from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import SearchState
 
-__all__ = [
-    "BLOCK",
-    "MINUTE",
-    "conversation_token",
-    "count_unindexed",
-    "fill",
-    "index_changes",
-    "index_pending",
-    "make",
-    "merge",
-    "read_state",
-    "read_state_and_pending",
-    "role_token",
-    "user_token",
-]
-
 # Connections for reading give text as UTF-8.
 AnyText: TypeAlias = str | bytes
 

@@ -13,8 +13,6 @@ from jazzmine.records.hook_arguments import TracePage
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
-__all__ = ["find_traces", "summarize"]
-
 _CURSOR = "SELECT started_at_ms, seq FROM stored_turn_traces WHERE id = ?"
 
 _CONDITIONS = {

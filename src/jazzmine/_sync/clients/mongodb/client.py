@@ -39,8 +39,6 @@ from jazzmine.config import MongoDBConfig
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.errors import StoreUnavailableError
 
-__all__ = ["MongoDBClient"]
-
 T = TypeVar("T")
 
 _LEAST_SECONDS = 0.001  # to the driver, 0 means no deadline
