@@ -18,7 +18,7 @@ from jazzmine.backends.postgres import doctor as doctor_postgres_checks
 from jazzmine.backends.postgres.schema import MEMORY_TABLES, MESSAGE_TABLES, Migration, migrations
 from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
 from jazzmine.config import working_memory_config
-from jazzmine.sync import LongTermMemoryStore, MemoryItem, MessageStore, WorkingMemoryStore
+from jazzmine.sync import LongTermMemoryStore, MemoryItem, MessageStore
 from tests.behaviour.samples import conversation
 from tests.cli.program import all_records, objects, run
 from tests.encryption.keys import FIRST, as_text
@@ -312,19 +312,13 @@ def test_encrypted_stores_without_keys_are_noticed(tmp_path: Path) -> None:
     encrypted = {"storage": "sqlite", "path": tmp_path / "all.db", "encryption": as_text(FIRST)}
     with (
         MessageStore.initialize(encrypted) as store,
-        WorkingMemoryStore.initialize(encrypted) as memory,
         LongTermMemoryStore.initialize(encrypted) as items,
     ):
         store.store_conversation(conversation("c1"))
-        memory.get_or_create("c1", "u1", "a1")
         items.put(MemoryItem(namespace=("n",), key="k", value={"a": 1}))
-    status, found = diagnosed("--store", url, "--memory", url, "--items", url)
+    status, found = diagnosed("--store", url, "--items", url)
     assert status == 1
-    assert [each["store"] for each in found] == [
-        "message store",
-        "working memory",
-        "long-term memory",
-    ]
+    assert [each["store"] for each in found] == ["message store", "long-term memory"]
     assert all("JAZZMINE_ENCRYPTION" in each["cure"] for each in found)
 
 

@@ -115,7 +115,7 @@ def iter_keys(store: AnyStore, *, rekeys: bool) -> Iterator[KeysFound]:
     Args:
         store: an open store with keys.
         rekeys: whether values of other keys are encrypted with the first one, in place of the very
-            version that was decrypted. Otherwise values are decrypted only, to check them.
+            version that was decrypted.
     """
     if isinstance(store, WorkingMemoryStore):
         return iter_state_keys(store, rekeys=rekeys)

@@ -80,9 +80,8 @@ def doctor(
                 _print(name, finding, as_json)
                 status = status or int(finding.level == "error")
         except (JazzmineError, OSError, ValueError) as error:
-            is_unavailable = unavailable(error) and not isinstance(error, ConfigurationError)
             _print(name, failed(error_text(error), _cure_of(error, named.config)), as_json)
-            status = UNAVAILABLE if is_unavailable else status or 1
+            status = UNAVAILABLE if unavailable(error) else status or 1
     if status:
         raise typer.Exit(status)
 

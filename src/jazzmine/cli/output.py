@@ -74,14 +74,7 @@ class _Console(Console):
 
 def console(**where: Any) -> Console:
     """Return what prints, in colour on a terminal unless NO_COLOR is set."""
-    return _Console(
-        **where,
-        color_system=None if os.environ.get("NO_COLOR") else "auto",  # Rich leaves bold text bold
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=True,
-    )
+    return _Console(**where, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 @contextmanager
@@ -138,17 +131,6 @@ class Refused(Exception):
     """What was asked for is not there, was refused, or differs: exit status 1."""
 
 
-@contextmanager
-def errors_of(name: object) -> Iterator[None]:
-    """Distinguish the errors of a file that the user named, or of the output, from a store's."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise Refused(f"{name}: {error.strerror or error}") from error
-
-
 # What collects the output for a pager, while there is one.
 _pages: list[Console] = []
 
@@ -160,8 +142,7 @@ def is_terminal() -> bool:
 
 def write(text: str | Text) -> None:
     """Print a line (or lines) that `line` or `visible` has made safe."""
-    with errors_of("standard output"):
-        _output().print(text)
+    _output().print(text)
 
 
 def _output() -> Console:
@@ -184,8 +165,7 @@ def print_json(value: Any) -> None:
     """Print a value as one line of JSON."""
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
     text = json.dumps(value, ensure_ascii=not is_unicode, separators=(",", ":"))
-    with errors_of("standard output"):
-        sys.stdout.write(escaped(text) + "\n")
+    sys.stdout.write(escaped(text) + "\n")
 
 
 def escaped(text: str) -> str:
@@ -205,8 +185,7 @@ def print_table(
     """
     cells = [list(map(line, row)) for row in (columns, *rows)]
     if not is_terminal():
-        with errors_of("standard output"):
-            sys.stdout.writelines("\t".join(row) + "\n" for row in cells)
+        sys.stdout.writelines("\t".join(row) + "\n" for row in cells)
         return
     table, least = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0)), -_GAP
     for name, *texts in zip(*cells, strict=True):

@@ -32,7 +32,6 @@ from jazzmine.cli.rendering import (
 from jazzmine.cli.stores import ITEMS, MEMORY, Stores, require
 from jazzmine.records.messages import Conversation
 from jazzmine.records.traces import TurnTrace
-from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import MessageStore
 
 AnyRecord = TypeVar("AnyRecord", Conversation, TurnTrace)
@@ -40,8 +39,10 @@ AnyRecord = TypeVar("AnyRecord", Conversation, TurnTrace)
 # The beginning of an id is looked for in so many of the newest records, and has so many characters.
 _RECENT, _SHORTEST = 1_000, 4
 
-# The fields of a working memory that are times, in s.
+# The fields of a working memory that are times, in s. An argument of a tool may have such a name,
+# too, and is mostly a smaller number if it is no time.
 _TIMES = {"called_at", "created_at", "last_updated", "requested_at", "started_at"}
+_FIRST_TIME = 1e8
 
 
 def conversation_of(store: MessageStore, given: str) -> Conversation:
@@ -209,7 +210,7 @@ def show_memory(
         print_json(state.to_dict())
         return
     with paged():
-        for name, value in _without_empty(_with_readable_times(state)).items():
+        for name, value in _readable(state.to_dict()).items():
             show_value(name, value, "", full)
 
 
@@ -254,22 +255,16 @@ def list_items(
         )
 
 
-def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without what is empty in it, and in the objects that it holds."""
+def _readable(value: Any) -> Any:
+    """Return a value without what is empty in its objects, and with their times as text."""
+    if isinstance(value, list):
+        return list(map(_readable, value))
+    if not isinstance(value, dict):
+        return value
     shown: dict[str, Any] = {}
     for name, inner in value.items():
-        content = _without_empty(inner) if isinstance(inner, dict) else inner
-        if content not in (None, "", [], {}):
+        if name in _TIMES and isinstance(inner, float) and inner > _FIRST_TIME:
+            shown[name] = when(round(inner * 1000))
+        elif (content := _readable(inner)) not in (None, "", [], {}):
             shown[name] = content
-    return shown
-
-
-def _with_readable_times(memory: WorkingMemory) -> dict[str, Any]:
-    """Return a working memory as a dict, with its own times as text; a tool's data stays."""
-    shown = memory.to_dict()
-    flow, turn = shown["active_flow"] or {}, shown["current_turn"] or {}
-    calls = [*flow.get("tool_call_history", ()), *turn.get("tool_calls", ())]
-    for part in (shown, flow, shown["pending_confirmation"] or {}, *calls):
-        for name in _TIMES & part.keys():
-            part[name] = when(round(part[name] * 1000))
     return shown

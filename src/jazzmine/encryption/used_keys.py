@@ -21,7 +21,7 @@ class KeysFound(NamedTuple):
     Attributes:
         kind: the kind of the values, such as "messages".
         counts: the number of values by the id of their key; None counts plain values.
-        refused: a text for each value that was not encrypted anew, or does not open.
+        refused: a text for each value that was not encrypted anew.
     """
 
     kind: str

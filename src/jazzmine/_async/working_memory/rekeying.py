@@ -24,8 +24,7 @@ async def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> AsyncIt
 
     Args:
         store: an open store with keys.
-        rekeys: whether states of other keys are encrypted with the first one, which is a save; or
-            else a state of a known key is decrypted, to see whether the key opens it.
+        rekeys: whether states of other keys are encrypted with the first one, which is a save.
     """
     for conversation_id in await store.backend.conversations(Deadline(_TIMEOUT)):
         stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))
@@ -37,8 +36,6 @@ async def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> AsyncIt
             if rekeys:
                 rekeyed = partial(_rekeyed, form, conversation_id)
                 await store._updates.change(conversation_id, rekeyed, parse=False)
-            elif form.keyring is not None and key_id in form.keyring.ids:
-                form.rekeyed(stored.data, conversation_id, stored.user_id)
         except (DecryptionError, LockTimeoutError) as error:
             found.refused.append(str(error))
         yield found
