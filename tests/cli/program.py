@@ -105,7 +105,7 @@ def run_program(*arguments: str, stdin: str = "", **more: str) -> Ran:
 def on_terminal(*arguments: str, **more: str) -> str:
     """Run the program on a terminal, and return what it wrote there."""
     ours, theirs = pty.openpty()
-    given = environment(**{"TERM": "xterm-256color", "PAGER": "cat", **more})
+    given = environment(**{"TERM": "xterm-256color", **more})
     with Program(
         [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=given
     ) as program:

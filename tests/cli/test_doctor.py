@@ -139,7 +139,7 @@ def test_a_wrong_password_is_noticed_and_not_shown(current_url: str) -> None:
     url = current_url.replace(postgres.PASSWORD, "not-the-password")
     ran = run("doctor", "--store", url)
     assert ran.status == 3
-    assert "cure: correct the user or the password" in ran.output
+    assert "the user or the password" in ran.output
     assert "not-the-password" not in ran.output + ran.errors
 
 
@@ -251,7 +251,7 @@ def test_a_wrong_password_of_redis_is_noticed_and_not_shown(redis_server: Server
     ran = run("doctor", "--memory", redis_server.url.replace("://", "://:not-the-password@"))
     redis_server.client.config_set("requirepass", "")
     assert ran.status == 3
-    assert "correct the user or the password in the address\n" in ran.output
+    assert "the user or the password" in ran.output
     assert "not-the-password" not in ran.output + ran.errors
 
 

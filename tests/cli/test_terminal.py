@@ -178,20 +178,6 @@ def test_a_table_fits_a_narrow_terminal_and_cuts_no_number(
     assert all(text in lines[1] for text in kept)
 
 
-def test_a_pager_that_cannot_be_started_loses_nothing_and_one_may_end_early(
-    url: str, long_url: str
-) -> None:
-    for pager in ("no-such-pager", "/dev/null", "no-such-pager --with=option"):
-        assert "an answer" in on_terminal("show", "c1", "--store", url, PAGER=pager)
-    written = on_terminal("show", "c1", "--full", "--store", long_url, PAGER="head -n 1")
-    assert len(written.splitlines()) == 1
-
-
-def test_a_pager_gets_what_a_terminal_is_shown(url: str) -> None:
-    written = on_terminal("show", "c1", "--store", url, PAGER="sed s/answer/paged/")
-    assert "an paged" in written
-
-
 @pytest.mark.parametrize("command", [["ls"], ["show", "c1"], ["export"]])
 def test_stored_escapes_do_not_reach_a_terminal(url: str, command: list[str]) -> None:
     written = on_terminal(*command, "--store", url)

@@ -80,28 +80,23 @@ def doctor(
                 _print(name, finding, as_json)
                 status = status or int(finding.level == "error")
         except (JazzmineError, OSError, ValueError) as error:
-            _print(name, failed(error_text(error), _cure_of(error, named.config)), as_json)
+            _print(name, failed(error_text(error), _cure_of(error)), as_json)
             status = UNAVAILABLE if unavailable(error) else status or 1
     if status:
         raise typer.Exit(status)
 
 
-def _cure_of(error: Exception, config: BackendConfig) -> str:
+def _cure_of(error: Exception) -> str:
     if isinstance(error, ConfigurationError):
         return "correct the address or the options"
     if isinstance(error, DecryptionError):
         return "set JAZZMINE_ENCRYPTION to the key that was used"
-    if not unavailable(error):
-        return "mend or restore the file"
-    text = error_text(error).lower()
-    if any(word in text for word in ("password", "authentication", "wrongpass", "noauth")):
-        files = " (or in PGPASSWORD, ~/.pgpass)" if config.storage == "postgres" else ""
-        return f"correct the user or the password in the address{files}"
-    if "does not exist" in text:
-        return "correct the name in the address, or create it"
-    if "too many" in text or "remaining connection slots" in text:
-        return "close other programs, or raise the server's limit of connections"
-    return "start the server, or correct host and port in the address; look for a firewall between"
+    if unavailable(error):
+        return (
+            "start the server, or correct the host, the port, the user or the password in the"
+            " address; look for a firewall between"
+        )
+    return "mend or restore the file"
 
 
 def _print(name: str, finding: Finding, as_json: bool) -> None:

@@ -7,16 +7,12 @@ terminal obeys none of it.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
 from html import escape
 from io import StringIO
-from typing import IO, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 from rich.cells import cell_len
@@ -77,41 +73,18 @@ def console(**where: Any) -> Console:
     return _Console(**where, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
-@contextmanager
-def paged(unless: bool = False) -> Iterator[None]:
-    """Show what a block prints with the user's pager, on a terminal that it does not fit on."""
-    pager = os.environ.get("PAGER") or "less"
-    is_there = shutil.which(pager.split(" ")[0]) and not console().is_dumb_terminal
-    if unless or not is_terminal() or not is_there:
-        yield
-        return
-    # As git does: end at once if all fits, keep colours, leave the text on the screen.
-    variables = {"LESS": "FRX", **os.environ}
-    with subprocess.Popen(
-        pager, shell=True, stdin=subprocess.PIPE, encoding="utf-8", errors="replace", env=variables
-    ) as program:
-        _pages.append(console(file=program.stdin, width=console().width, force_terminal=True))
-        try:
-            yield
-        except BrokenPipeError:
-            pass  # the user has seen enough
-        finally:
-            _pages.pop()
-            with suppress(BrokenPipeError):
-                cast("IO[str]", program.stdin).close()
-            while program.poll() is None:
-                with suppress(KeyboardInterrupt):  # the pager gets it, too, and goes on
-                    program.wait()
+# What records the output, while it becomes a page.
+_recording: list[Console] = []
 
 
 def as_page(title: str, show: Callable[[], None]) -> str:
     """Return what a function shows as one HTML file, for reading and printing."""
     recorded = console(file=StringIO(), record=True, force_terminal=True, width=100)
-    _pages.append(recorded)
+    _recording.append(recorded)
     try:
         show()
     finally:
-        _pages.pop()
+        _recording.pop()
     head = _PAGE.replace("{title}", escape(title).replace("{", "{{").replace("}", "}}"))
     return recorded.export_html(inline_styles=True, code_format=head)
 
@@ -131,10 +104,6 @@ class Refused(Exception):
     """What was asked for is not there, was refused, or differs: exit status 1."""
 
 
-# What collects the output for a pager, while there is one.
-_pages: list[Console] = []
-
-
 def is_terminal() -> bool:
     """Whether standard output is a terminal."""
     return sys.stdout.isatty()
@@ -146,7 +115,7 @@ def write(text: str | Text) -> None:
 
 
 def _output() -> Console:
-    return _pages[-1] if _pages else console()
+    return _recording[-1] if _recording else console()
 
 
 def say(text: str) -> None:

@@ -18,7 +18,7 @@ from jazzmine.cli.options import (
     LimitOption,
     UserOption,
 )
-from jazzmine.cli.output import Refused, first_of, paged, print_json, shown, when, write
+from jazzmine.cli.output import Refused, first_of, print_json, shown, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.rendering import (
     print_list,
@@ -90,13 +90,12 @@ def list_conversations(
         else:
             listed = opened.get_conversations(limit=limit + 1, after=after)
     columns = ["updated", "conversation", "user", "agent", "title"]
-    with paged(as_json):
-        print_list(
-            first_of(listed, limit),
-            columns,
-            lambda c: (when(c.last_updated_at), c.id, c.user_id, c.agent_id, c.title),
-            as_json=as_json,
-        )
+    print_list(
+        first_of(listed, limit),
+        columns,
+        lambda c: (when(c.last_updated_at), c.id, c.user_id, c.agent_id, c.title),
+        as_json=as_json,
+    )
 
 
 @command("show")
@@ -118,8 +117,7 @@ def show(
     """
     with stores.messages.open() as opened:
         stored = conversation_of(opened, conversation)
-        with paged(as_json):
-            show_whole(opened, stored, last, traces, full, as_json)
+        show_whole(opened, stored, last, traces, full, as_json)
 
 
 def show_whole(
@@ -186,9 +184,8 @@ def context_of(
     if as_json:
         print_records(messages)
         return
-    with paged():
-        for message in messages:
-            show_message(message, full)
+    for message in messages:
+        show_message(message, full)
 
 
 @command("memory")
@@ -209,9 +206,8 @@ def show_memory(
     if as_json:
         print_json(state.to_dict())
         return
-    with paged():
-        for name, value in _readable(state.to_dict()).items():
-            show_value(name, value, "", full)
+    for name, value in _readable(state.to_dict()).items():
+        show_value(name, value, "", full)
 
 
 @command("items")
@@ -240,19 +236,18 @@ def list_items(
             items = [each.item for each in matches]
         else:
             items = store.list_items(prefix, user_id=user, limit=limit + 1)
-    with paged(as_json):
-        print_list(
-            first_of(items, limit),
-            ["updated", "namespace", "key", "user", "value"],
-            lambda item: (
-                when(item.updated_at),
-                "/".join(item.namespace),
-                item.key,
-                item.user_id or "",
-                json.dumps(item.value, ensure_ascii=False),
-            ),
-            as_json=as_json,
-        )
+    print_list(
+        first_of(items, limit),
+        ["updated", "namespace", "key", "user", "value"],
+        lambda item: (
+            when(item.updated_at),
+            "/".join(item.namespace),
+            item.key,
+            item.user_id or "",
+            json.dumps(item.value, ensure_ascii=False),
+        ),
+        as_json=as_json,
+    )
 
 
 def _readable(value: Any) -> Any:
