@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache, partial
 from inspect import isawaitable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from jazzmine.errors import WrongEventLoopError
 from jazzmine.process import PROCESS
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 # The async API
 
 AsyncWork: TypeAlias = Callable[..., Awaitable[T]]
+AsyncMethod: TypeAlias = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 
 async_sleep = asyncio.sleep
 
@@ -180,6 +182,7 @@ async def async_run_in_task(work: AsyncWork[T]) -> T:
 # The sync API
 
 SyncWork: TypeAlias = Callable[..., T]
+SyncMethod: TypeAlias = Callable[Concatenate[Any, P], T]
 
 sync_sleep = time.sleep
 

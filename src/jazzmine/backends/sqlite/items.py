@@ -252,7 +252,7 @@ def move_user(connection: sqlite3.Connection, from_id: str, to_id: str) -> int:
     return connection.execute(_MOVE_USER, [to_id, from_id]).rowcount
 
 
-def prune(connection: sqlite3.Connection, limit: int, user_id: str | None) -> int:
+def prune(connection: sqlite3.Connection, limit: int, user_id: str | None = None) -> int:
     """Delete up to `limit` expired items (of a user), and return how many."""
     return connection.execute(_PRUNE, {"now": _now(), "limit": limit, "user": user_id}).rowcount
 
