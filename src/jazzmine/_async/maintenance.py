@@ -145,8 +145,8 @@ async def make_search(store: MessageStore, language: str | None) -> None:
     await store.backend.make_search(language)
 
 
-async def fill_search(store: MessageStore, size: int) -> tuple[int, int]:
-    """Index up to `size` messages; return the numbers of indexed and of remaining messages."""
+async def fill_search(store: MessageStore, size: int) -> int | None:
+    """Index up to `size` messages; return how many, or None if the index is complete."""
     return await store.backend.fill_search(size)
 
 

@@ -60,7 +60,7 @@ async def open_stores(
         made.working_memory._become(others.working_memory)
         made.long_term_memory._become(others.long_term_memory)
         for store in made:
-            await store.backend.open()
+            await store._open()
 
     # In a forked process the first call of any store makes all three anew, once.
     affinity = Affinity(after_fork)

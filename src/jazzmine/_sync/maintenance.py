@@ -145,8 +145,8 @@ def make_search(store: MessageStore, language: str | None) -> None:
     store.backend.make_search(language)
 
 
-def fill_search(store: MessageStore, size: int) -> tuple[int, int]:
-    """Index up to `size` messages; return the numbers of indexed and of remaining messages."""
+def fill_search(store: MessageStore, size: int) -> int | None:
+    """Index up to `size` messages; return how many, or None if the index is complete."""
     return store.backend.fill_search(size)
 
 

@@ -152,16 +152,19 @@ class Store(ABC, Generic[AnyBackend]):
 
         On failure nothing is left open.
         """
+        self._open()
+        return self
+
+    def _open(self) -> None:
         self.backend.open()
         try:
             self._opened()
         except BaseException:
             self.backend.close()
             raise
-        return self
 
     def _opened(self) -> None:
-        """Check the stored data of an open back end; raise an error to refuse them."""
+        """Prepare an open back end; raise an error to refuse what is stored."""
 
     def _initialized(self: AnyStore) -> AnyStore:
         """Open a store for `initialize`; errors name the command that says more."""
@@ -198,7 +201,7 @@ class Store(ABC, Generic[AnyBackend]):
         """Make this store anew, with a back end of its own, in a forked process."""
         arguments, options = self._made_with
         self._become(type(self)(*arguments, **options))
-        self.backend.open()
+        self._open()
 
     def _become(self: AnyStore, other: AnyStore) -> None:
         """Replace the parts of the parent process by the parts of a new store.

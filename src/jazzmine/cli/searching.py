@@ -129,12 +129,10 @@ def _fill(store: MessageStore) -> int:
     indexed = 0
     with counting() as counter:
         counter.begin("indexing messages")
-        while True:
-            count, left = fill_search(store, _AT_ONCE)
-            if not count and not left:
-                return indexed
+        while (count := fill_search(store, _AT_ONCE)) is not None:
             indexed += count
             counter.step(count)
+    return indexed
 
 
 def check_search(store: MessageStore) -> Iterator[Finding]:

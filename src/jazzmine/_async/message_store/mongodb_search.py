@@ -50,7 +50,6 @@ class MongoDBSearch(MessageBackend):
         self._analyser: Analyser | None = None
         # The projection of what others than searches read.
         self._projection: dict[str, int] | None = None
-        self._unindexed: int | None = None
 
     async def search_state(self) -> SearchState | None:
         noted = await self.client.run(lambda: self.client.schema.noted("search"))
@@ -69,22 +68,17 @@ class MongoDBSearch(MessageBackend):
         if (state and state.language) == language:
             return
         await self.client.migrate(lambda: self.client.schema.change_search(language))
-        self._unindexed = None
         await self.search_state()
 
-    async def fill_search(self, size: int) -> tuple[int, int]:
+    async def fill_search(self, size: int) -> int | None:
         state = await self.search_state()
         if state is None:
-            return 0, 0
-        if self._unindexed is None:
-            self._unindexed = await self.count_unindexed()
+            return None
         indexed, found = await self._index(state.language, size)
-        if not found:
-            complete = partial(self.client.schema.complete_search, state.language)
-            await self.client.run(complete)
-            return 0, 0
-        self._unindexed = max(1, self._unindexed - indexed)
-        return indexed, self._unindexed
+        if found:
+            return indexed
+        await self.client.run(partial(self.client.schema.complete_search, state.language))
+        return None
 
     async def count_unindexed(self) -> int:
         assert self._analyser is not None

@@ -42,6 +42,7 @@ class StoredRecords(Store[MessageBackend]):
         self._traces = RowDecoder(TurnTrace, codec)
 
     async def _opened(self) -> None:
+        await self.backend.settle_search()
         if self.codec is None:
             return
         if await self.backend.search_state() is not None:

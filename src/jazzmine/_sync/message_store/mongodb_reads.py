@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -35,8 +34,6 @@ from jazzmine.records.hook_arguments import ConversationPage, MessagePage, Newes
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
-logger: logging.Logger = logging.getLogger(__name__)
-
 # The maximum number of documents in a reply; the server also limits a reply to 16 MiB.
 _DOCUMENTS_A_REPLY = 1_000
 
@@ -49,11 +46,6 @@ COLLECTIONS_OF: dict[RecordKind, str] = {
     "messages": MESSAGES,
     "traces": TRACES,
 }
-_STANDALONE = (
-    "MongoDB runs as a standalone server, without transactions: a call that fails may leave a part"
-    " of its records, which `jazzmine doctor` finds; make it a replica set of one server"
-    " (mongod --replSet rs0, then rs.initiate())"
-)
 
 
 class MongoDBReads(MongoDBSearch):
@@ -64,11 +56,6 @@ class MongoDBReads(MongoDBSearch):
     def __init__(self, config: MongoDBConfig) -> None:
         super().__init__(MongoDBClient(config, INDEXES))
         self.search_language = config.search_language
-
-    def open(self) -> None:
-        super().open()
-        if not self.client.has_transactions:
-            logger.warning(_STANDALONE)
 
     def get_conversation(self, conversation_id: str) -> Row | None:
         return self._one(CONVERSATIONS, equal(id=conversation_id))

@@ -50,7 +50,6 @@ class MongoDBSearch(MessageBackend):
         self._analyser: Analyser | None = None
         # The projection of what others than searches read.
         self._projection: dict[str, int] | None = None
-        self._unindexed: int | None = None
 
     def search_state(self) -> SearchState | None:
         noted = self.client.run(lambda: self.client.schema.noted("search"))
@@ -69,22 +68,17 @@ class MongoDBSearch(MessageBackend):
         if (state and state.language) == language:
             return
         self.client.migrate(lambda: self.client.schema.change_search(language))
-        self._unindexed = None
         self.search_state()
 
-    def fill_search(self, size: int) -> tuple[int, int]:
+    def fill_search(self, size: int) -> int | None:
         state = self.search_state()
         if state is None:
-            return 0, 0
-        if self._unindexed is None:
-            self._unindexed = self.count_unindexed()
+            return None
         indexed, found = self._index(state.language, size)
-        if not found:
-            complete = partial(self.client.schema.complete_search, state.language)
-            self.client.run(complete)
-            return 0, 0
-        self._unindexed = max(1, self._unindexed - indexed)
-        return indexed, self._unindexed
+        if found:
+            return indexed
+        self.client.run(partial(self.client.schema.complete_search, state.language))
+        return None
 
     def count_unindexed(self) -> int:
         assert self._analyser is not None

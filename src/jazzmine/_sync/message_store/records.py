@@ -42,6 +42,7 @@ class StoredRecords(Store[MessageBackend]):
         self._traces = RowDecoder(TurnTrace, codec)
 
     def _opened(self) -> None:
+        self.backend.settle_search()
         if self.codec is None:
             return
         if self.backend.search_state() is not None:

@@ -77,7 +77,6 @@ _COUNT_UNINDEXED = """
 SELECT abs((SELECT count(*) FROM stored_messages) - (SELECT count(*) FROM search_index))
 """
 _NEXT = "SELECT seq FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT 1 OFFSET ?"
-_LEFT = "SELECT count(*) FROM stored_messages WHERE seq >= ?"
 
 # So many pages at a time: others write in between.
 _MERGE = "INSERT INTO search_index (search_index, rank) VALUES ('merge', -500)"
@@ -121,23 +120,21 @@ def make(connection: sqlite3.Connection, language: str | None, size: int) -> Non
         fill(connection, size)
 
 
-def fill(connection: sqlite3.Connection, size: int) -> tuple[int, int]:
-    """Index some of the messages that are not; return how many, and how many are left."""
+def fill(connection: sqlite3.Connection, size: int) -> int | None:
+    """Index some of the messages that are not; return how many, or None if there was none."""
     _, first = connection.execute(_STATE).fetchone()
     if first is None:
         # All were indexed: mend what differs.
-        indexed = (
-            connection.execute(_NOTE_DIFFERENCE).rowcount if count_unindexed(connection) else 0
-        )
+        differs = count_unindexed(connection)
+        indexed = connection.execute(_NOTE_DIFFERENCE).rowcount if differs else None
         index_pending(connection)
-        return indexed, 0
+        return indexed
     indexed = connection.execute(_NOTE_SOME, [first, size]).rowcount
     index_pending(connection)
     row = connection.execute(_NEXT, [first, min(size, MAX_INT)]).fetchone()
     following = None if row is None else row[0]
     connection.execute("UPDATE search_state SET next_seq = ?", [following])
-    left = 0 if following is None else connection.execute(_LEFT, [following]).fetchone()[0]
-    return indexed, left
+    return indexed
 
 
 def count_unindexed(connection: sqlite3.Connection) -> int:
