@@ -187,11 +187,6 @@ SyncMethod: TypeAlias = Callable[Concatenate[Any, P], T]
 sync_sleep = time.sleep
 
 
-def sync_finish(work: SyncWork[None]) -> None:
-    """Do work."""
-    work()
-
-
 class SyncAffinity:
     """Lets a store be used in any thread, and resets it in a forked process.
 
@@ -278,11 +273,12 @@ def sync_run_blocking(function: Callable[..., T], *args: Any) -> T:
     return function(*args)
 
 
-def sync_run_given(function: Callable[..., Any], *args: Any) -> Any:
-    """Return the result of a user's function."""
-    return function(*args)
+sync_run_given = sync_run_blocking
 
 
 def sync_run_in_task(work: SyncWork[T]) -> T:
     """Do work: a thread is not cancelled."""
     return work()
+
+
+sync_finish = sync_run_in_task
