@@ -18,7 +18,9 @@ class JSONBackend(SQLiteBackend):
 
     # Each step writes the whole file.
     deleted_at_once = 100_000
-    indexed_at_once = MAX_INT
+
+    async def fill_search(self, size: int) -> int | None:
+        return await super().fill_search(MAX_INT)
 
 
 class JSONMessageStore(MessageStore):

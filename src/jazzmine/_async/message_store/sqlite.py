@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client, reading, writing
 from jazzmine._async.message_store.backend import Batch, MessageBackend, TraceKey
@@ -22,7 +22,7 @@ from jazzmine.records.conversation_log import DeletedCounts
 from jazzmine.records.hook_arguments import ConversationPage, MessagePage, NewestPage, Turn
 from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
-from jazzmine.records.types import MAX_INT, MIN_INT
+from jazzmine.records.types import MIN_INT
 from jazzmine.search.query import SearchState
 
 
@@ -40,9 +40,6 @@ class SQLiteBackend(MessageBackend):
 
     # All other writes wait for each step, and not just those of its records.
     deleted_at_once: int = 50
-
-    # How many messages are indexed in the step that makes the index; here, others may be writing.
-    indexed_at_once: ClassVar[int] = 0
 
     def __init__(self, client: SQLiteClient, search: str | None = None) -> None:
         self.client: SQLiteClient = client
@@ -183,7 +180,7 @@ class SQLiteBackend(MessageBackend):
         return state
 
     async def make_search(self, language: str | None) -> None:
-        await self.client.write(search.make, language, self.indexed_at_once)
+        await self.client.write(search.make, language)
         self.client.database.has_search = language is not None
 
     fill_search = writing(search.fill)
@@ -211,7 +208,6 @@ class MemoryBackend(SQLiteBackend):
     """Messages in a database in memory."""
 
     system_name = "jazzmine.memory"
-    indexed_at_once = MAX_INT
 
 
 class InMemoryMessageStore(MessageStore):

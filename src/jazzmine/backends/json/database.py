@@ -86,7 +86,7 @@ class JSONDatabase(MemoryDatabase):
         connection.execute("PRAGMA foreign_keys = OFF")
         try:
             connection.execute("BEGIN")
-            search.make(connection, language, 0)
+            search.make(connection, language)
             for kind, lines in zip(KINDS, records, strict=True):
                 self._store(connection, kind, lines)
             if language is not None:
@@ -189,5 +189,5 @@ def _alone(connection: sqlite3.Connection, table: str, number: int) -> tuple[str
     """Return the name of a record whose owner is not in the file, and the reason."""
     query = f"SELECT id FROM {table} WHERE seq = ?"
     (record_id,) = connection.execute(query, [number]).fetchone()
-    section = next(kind.name for kind in KINDS if kind.table == table)
+    section = table.removeprefix("stored_")
     return f"{section} (id {record_id.decode()!r})", "its owner is not in the file"

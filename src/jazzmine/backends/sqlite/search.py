@@ -98,8 +98,8 @@ def read_state_and_pending(connection: sqlite3.Connection) -> tuple[SearchState 
     return state, bool(connection.execute(_HAS_PENDING).fetchone()[0])
 
 
-def make(connection: sqlite3.Connection, language: str | None, size: int) -> None:
-    """Make the index, for `size` messages at first, in place of another one; None removes it."""
+def make(connection: sqlite3.Connection, language: str | None) -> None:
+    """Make the index, for no message yet, in place of another one; None removes it."""
     stored = read_state(connection)
     if (None if stored is None else stored.language) == language:
         return
@@ -116,8 +116,6 @@ def make(connection: sqlite3.Connection, language: str | None, size: int) -> Non
     connection.execute(_FIRST_BLOCKS)
     first = connection.execute("SELECT min(seq) FROM stored_messages").fetchone()[0]
     connection.execute("INSERT INTO search_state VALUES (?, ?)", [language, first])
-    if size:
-        fill(connection, size)
 
 
 def fill(connection: sqlite3.Connection, size: int) -> int | None:
