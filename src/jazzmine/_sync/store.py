@@ -14,6 +14,7 @@ from jazzmine._sync.operation import operation
 from jazzmine._compat.concurrency import SyncAffinity as Affinity
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 from jazzmine.process import UPDATING
+from jazzmine.records.arguments import require_id
 
 AnyStore = TypeVar("AnyStore", bound="Store[Any]")
 
@@ -107,6 +108,25 @@ class Store(ABC, Generic[AnyBackend]):
             "a store holds files or connections, and can be neither copied nor pickled: open one"
             " from its configuration where it is needed"
         )
+
+    def scoped(self: AnyStore, *, user_id: str) -> AnyStore:
+        """Return a store that sees and changes this user's records alone.
+
+        Of a message store, those are what is in the user's conversations. It uses the same
+        connections, and closing it closes nothing else; make one for each request. Records of other
+        users have the same results as records that are not stored.
+
+        Args:
+            user_id: whose records.
+
+        Raises:
+            ScopeError: this store is scoped to another user.
+        """
+        from jazzmine._sync.factory import new_view
+
+        kind = self.scope.partition(".")[2]
+        view: AnyStore = new_view(kind, self, require_id("user_id", user_id))
+        return view
 
     @operation()
     def ping(self) -> None:

@@ -78,23 +78,6 @@ class MessageStore(SearchMethods):
         store: MessageStore = new_message_store(message_store_config(config))
         return await store._initialized()
 
-    def scoped(self, *, user_id: str) -> MessageStore:
-        """Return a store that sees and changes what is in this user's conversations alone.
-
-        It uses the same connections, and closing it closes nothing else; make one for each request.
-        Records of other users have the same results as records that are not stored.
-
-        Args:
-            user_id: whose records.
-
-        Raises:
-            ScopeError: this store is scoped to another user.
-        """
-        from jazzmine._async.factory import new_view
-
-        view: MessageStore = new_view("message_store", self, require_id("user_id", user_id))
-        return view
-
     # Traces
 
     @operation()
