@@ -303,10 +303,6 @@ def test_a_file_that_all_may_read_is_noticed(url: str, path: str) -> None:
     assert (status, found["cure"]) == (0, f"chmod 600 {os.path.realpath(path)}")
 
 
-def test_a_store_that_does_not_wait_for_the_disk_is_noticed(url: str) -> None:
-    assert one_found("--store", f"{url}?fsync=false")[0] == 0
-
-
 def test_encrypted_stores_without_keys_are_noticed(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'all.db'}"
     encrypted = {"storage": "sqlite", "path": tmp_path / "all.db", "encryption": as_text(FIRST)}
@@ -334,12 +330,6 @@ def test_plain_values_of_an_encrypted_store_are_counted_with_their_cure(
         "traces: 3 are not encrypted",
     ]
     assert all("jazzmine rekey" in each["cure"] for each in found)
-
-
-def test_what_is_in_memory_is_said_to_end_with_the_process() -> None:
-    status, found = one_found("--store", "memory:")
-    assert (status, found["level"]) == (0, "warning")
-    assert "ends with it" in found["text"]
 
 
 def test_no_command_but_migrate_makes_a_working_memory(url: str, tmp_path: Path) -> None:
