@@ -83,7 +83,6 @@ class ConversationView(View[AnyStore]):
         """Return whose a conversation is; None if it is not stored."""
 
     async def _has(self, conversation_id: str) -> bool:
-        """Return whether a conversation is the user's."""
         if require_id("conversation_id", conversation_id) in self._known:
             return True
         if await self._owner(conversation_id) != self._user_id:

@@ -89,7 +89,6 @@ class RecordCodec:
     def _decrypted(
         self, kind: type[Record], body: dict[str, Any], record_id: str, owner: str
     ) -> dict[str, Any]:
-        """Return the body of a record with its decrypted values."""
         name = f"{_NAMES[kind]} {record_id!r}"
         metadata: Any = body.get("metadata")
         text = encrypted_text(metadata)

@@ -314,7 +314,6 @@ class Pages:
 
 
 def _fields(request: Request, *names: str) -> dict[str, str]:
-    """Return the values of the fields of a page's form."""
     return {name: request.query_params.get(name, "").strip() for name in names}
 
 

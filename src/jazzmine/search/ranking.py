@@ -82,7 +82,6 @@ def _forms_by_part(texts: Iterable[Iterable[str]]) -> dict[str, set[str]]:
 
 
 def _forms_of(term: Term, by_part: Mapping[str, set[str]]) -> set[str]:
-    """Return the forms that count as a term."""
     parts: Iterable[str] = term.forms
     if term.is_prefix:
         parts = [part for part in by_part if part.startswith(term.forms)]

@@ -98,7 +98,6 @@ class MongoDBReads(MongoDBSearch):
         return {group["_id"]: group["count"] for group in await self._aggregate(MESSAGES, pipeline)}
 
     async def _aggregate(self, name: str, pipeline: list[Document]) -> list[Document]:
-        """Return the groups that a pipeline makes of the documents of a collection."""
         collection = self.client.collections[name]
 
         async def groups() -> list[Document]:

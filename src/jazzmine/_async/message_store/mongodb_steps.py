@@ -110,7 +110,6 @@ async def _replace(
 async def _require_conversations(
     stored: Collections, owners: set[str], session: Session | None
 ) -> None:
-    """Raise IntegrityError if a conversation of some messages is not stored."""
     if not owners:
         return
     query = among("id", list(owners))

@@ -130,13 +130,11 @@ class StoredRecords(Store[MessageBackend]):
         return decoder.records(rows, conversation_id)
 
     def _decoder_of(self, kind: RecordKind) -> RowDecoder[Any]:
-        """Return what makes records of the rows of a kind."""
         if kind == "conversations":
             return self._conversations
         return self._messages if kind == "messages" else self._traces
 
     def _encoded(self, given: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
-        """Return a record as it is stored."""
         return given if self.codec is None else self.codec.encrypted(given)
 
     def _require_readable(self, where: TraceFilter) -> None:

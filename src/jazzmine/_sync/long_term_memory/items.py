@@ -101,7 +101,6 @@ class StoredItems(Store[ItemBackend]):
         return rows if self.codec is None else decrypted(self.codec, rows, reads)
 
     def _encoded(self, change: ItemChange) -> ItemChange:
-        """Return a change as it is stored."""
         return change if self.codec is None else self.codec.encrypted(change)
 
     def _apply(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
@@ -134,7 +133,6 @@ class StoredItems(Store[ItemBackend]):
         ]
 
     def _vectors(self, texts: list[str]) -> list[Any]:
-        """Return the vector of each text."""
         if not texts:
             return []
         assert self.embed is not None

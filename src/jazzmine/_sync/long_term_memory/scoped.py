@@ -46,7 +46,6 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
         self._decoder = store._decoder
 
     def _rows_at(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        """Return those of some stored items that are the user's."""
         rows = self._store._rows_at(paths)
         return [row for row in rows if row_owner(row) == self._user_id]
 

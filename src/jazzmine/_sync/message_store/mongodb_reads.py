@@ -98,7 +98,6 @@ class MongoDBReads(MongoDBSearch):
         return {group["_id"]: group["count"] for group in self._aggregate(MESSAGES, pipeline)}
 
     def _aggregate(self, name: str, pipeline: list[Document]) -> list[Document]:
-        """Return the groups that a pipeline makes of the documents of a collection."""
         collection = self.client.collections[name]
 
         def groups() -> list[Document]:
