@@ -28,9 +28,6 @@ READING = [
     ["traces"],
     ["usage"],
     ["export"],
-    ["--help"],
-    ["ls", "--help"],
-    ["--version"],
 ]
 
 
