@@ -78,10 +78,9 @@ class PostgresClient:
         if self._users > 1:
             return
         try:
-            if self._config.pool is not None:
-                kind = getattr(self._pool, "connection_class", None)
-                if not (isinstance(kind, type) and issubclass(kind, Connection)):
-                    raise _unusable("has another connection_class")
+            kind = getattr(self._config.pool, "connection_class", type(None))
+            if self._config.pool is not None and not issubclass(kind, Connection):
+                raise _unusable("has another connection_class")
             is_changed = False
             async with self._apart() as connection:
                 if not connection.autocommit:  # of a pool of the application

@@ -92,17 +92,16 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         statement: str,
         values: Mapping[str, object] | None = None,
         schema: str = "",
-        versions: str = "",
         *,
         prepare: bool | None = None,
     ) -> list[Any]:
         """Run a statement, and return its rows.
 
         Args:
-            statement: with `$schema` and `$versions` for a schema and its table of versions;
-                without values and with `prepare=False` it may be several.
+            statement: with `$schema` for a schema; without values and with `prepare=False` it may
+                be several.
             values: those of its parameters, by name.
-            schema, versions: their names.
+            schema: its name.
             prepare: False plans it for these very values.
 
         Raises:
@@ -115,11 +114,10 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
                 " in each forked process"
             )
         cursor = self.cursor_class(self, row_factory=tuple_row)
-        text = in_schema(statement, schema, versions)
+        text = in_schema(statement, schema)
         await cursor.execute(text, values or None, prepare=prepare, binary=bool(values))
         result = cursor.pgresult
-        rows: list[Any] = await cursor.fetchall() if result is not None and result.nfields else []
-        return rows
+        return await cursor.fetchall() if result and result.nfields else []
 
     async def cancel_and_close(self) -> None:
         """Ask the server to end the statement that runs, and give the connection up.

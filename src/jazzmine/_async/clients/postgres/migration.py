@@ -155,8 +155,8 @@ class Tables:
         return applied or [], None if search is None else search.language
 
     async def _run(self, statements: str, values: Mapping[str, object] | None = None) -> list[Any]:
-        versions = self._component.versions
-        return await self._connection.run(statements, values, self._schema, versions, prepare=False)
+        statements = statements.replace("$versions", self._component.versions)
+        return await self._connection.run(statements, values, self._schema, prepare=False)
 
     async def _run_alone(self, change: Work[None]) -> None:
         """Change the schema in one transaction; other processes wait for the first.
