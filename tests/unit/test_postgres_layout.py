@@ -16,7 +16,6 @@ from jazzmine.backends.columns import MESSAGES as MESSAGES_TABLE
 from jazzmine.backends.columns import TURN_TRACES as TRACES_TABLE
 from jazzmine.backends.columns import Table
 from jazzmine.backends.postgres.dsn import Address
-from jazzmine.backends.postgres.rows import stored_rows
 from jazzmine.backends.postgres.schema import migrations
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.errors import InvalidAddressError
@@ -80,13 +79,6 @@ def _constraints(field: FieldInfo) -> str:
         return ""
     default = f"'{field.default}'" if isinstance(field.default, str) else json.dumps(field.default)
     return f"NOT NULL DEFAULT {default}"
-
-
-def test_a_row_has_the_json_that_was_stored() -> None:
-    stored = '{"id":"c\ufdd00","title":"\ufdd01","metadata":{"a": 1.0}}'
-    ((name, body),) = stored_rows([("c\ufdd00", stored)])
-    assert name == "c\0"
-    assert json.loads(body) == {"id": "c\0", "title": "\ufdd0", "metadata": {"a": 1.0}}
 
 
 def test_an_address_shows_hosts_and_ports_alone() -> None:
