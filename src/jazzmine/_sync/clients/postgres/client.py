@@ -6,7 +6,6 @@ from collections.abc import Iterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 from typing import Any, cast
 
 import psycopg
@@ -55,7 +54,6 @@ class PostgresClient:
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
         self._connector = Connector(self._address, config)
-        self._drained_at = 0.0
         self._given_up = BackgroundTasks()
         self._pool: Any = config.pool or DriverPool(
             self._address.conninfo,
@@ -218,10 +216,8 @@ class PostgresClient:
             return False
         # The statement may run still. The pool waits for that; the call does not.
         self._given_up.start(partial(self._replace, connection))
-        if isinstance(error, psycopg.Error) and connection.opened_at > self._drained_at:
-            # The others are most likely lost, too.
-            self._drained_at = monotonic()
-            self._pool.drain()
+        if isinstance(error, psycopg.Error):
+            self._pool.drain()  # the others are most likely lost, too
         return True
 
     def _replace(self, connection: Connection) -> None:

@@ -8,7 +8,6 @@ import socket
 import struct
 from collections.abc import Mapping
 from contextlib import suppress
-from time import monotonic
 from typing import Any
 
 import psycopg
@@ -59,7 +58,6 @@ class Connection(psycopg.Connection[TupleRow]):
 
     Attributes:
         deadline: until when its calls wait for the server; None is psycopg's own way to wait.
-        opened_at: when it was opened, by the monotonic clock.
         process_id: the process that opened it.
         cursor_class: the class of the cursors of `run`: an application may have others.
     """
@@ -69,7 +67,6 @@ class Connection(psycopg.Connection[TupleRow]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.opened_at: float = monotonic()
         self.process_id: int = PROCESS.id
 
     def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
