@@ -200,7 +200,7 @@ def test_a_table_that_is_dropped_while_a_store_is_open_is_named(
     with MessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
         admin.execute(f'DROP TABLE "{schema}".messages CASCADE'.encode())
-        with pytest.raises(ConfigurationError, match=r"does not exist; the schema was"):
+        with pytest.raises(ConfigurationError, match=r"does not exist; `jazzmine doctor`"):
             store.get_message_by_id("m1")
         with pytest.raises(ConfigurationError, match=r"\.messages. does not exist"):
             store.store_message(message())

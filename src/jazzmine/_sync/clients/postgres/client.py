@@ -138,7 +138,7 @@ class PostgresClient:
                 self._give_back(connection, error)
                 connection = None
             if isinstance(error, psycopg.Error):
-                raise self._translated(error) from without_row(error)
+                raise translated(error, self._address.name) from without_row(error)
             raise
         finally:
             if connection is not None and self._config.pool is None:
@@ -243,16 +243,13 @@ class PostgresClient:
             error = self._connector.failure or error
         elif not deadline.expired:
             if not is_repeatable:
-                raise self._translated(error) from without_row(error)
+                raise translated(error, self._address.name) from without_row(error)
             pause = next(pauses) if pauses else 0.0
             if pause < deadline.remaining():
                 sleep(pause)
                 return pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         failure = deadline_exceeded(error, self._address.name, self._timeout)
         raise failure from without_row(error)
-
-    def _translated(self, error: psycopg.Error) -> Exception:
-        return translated(error, self._address.name)
 
     def stream(
         self, statements: Sequence[str], size: int
