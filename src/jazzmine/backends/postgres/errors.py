@@ -78,11 +78,7 @@ def is_transient(error: Exception, *, is_repeated: bool = False) -> bool:
 
 
 def translated(error: Exception, server: str) -> JazzmineError:
-    """Return our error for an error of the driver after which the call is not tried again.
-
-    Args:
-        server: its name in texts.
-    """
+    """Return our error for an error of the driver after which the call is not tried again."""
     if isinstance(error, errors.IntegrityError):
         name = error.diag.constraint_name
         if parent := _PARENTS.get(name or ""):

@@ -195,13 +195,7 @@ def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
 def page(
     query: ItemQuery, limit: int | None, after: Cursor | None
 ) -> tuple[str, dict[str, object]]:
-    """Return the statement for a page, and its parameters.
-
-    Args:
-        query: which items.
-        limit: how many at most; None is no limit.
-        after: the last item of the page before, or None.
-    """
+    """Return the statement for the page of items after another one, and its parameters."""
     conditions = [_LIVE if query.at is None else _LIVE_AT.format("%(at)s::bigint")]
     parameters: dict[str, object] = {"limit": MAX_INT if limit is None else limit}
     if query.at is not None:

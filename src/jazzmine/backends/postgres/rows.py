@@ -49,10 +49,7 @@ _EMPTY: dict[type, str] = {list: "[]", dict: "{}"}
 def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -> dict[str, object]:
     """Return the parameters of a statement of `STORE_ONE`, one for each column.
 
-    Args:
-        table: the name of the record's table.
-        snapshot: the record.
-        analyser: that of the search index; None without an index.
+    There is no analyser without a search index.
     """
     values: dict[str, object] = dict(snapshot.record.__dict__)
     for name, kind in _TYPES[table]:
@@ -77,12 +74,7 @@ def whole_json(record: Snapshot[Any]) -> bytes:
 
 
 def store_parameters(turn: Turn, analyser: Analyser | None) -> dict[str, object]:
-    """Return the parameters of records, by the names of their tables; None for no records.
-
-    Args:
-        turn: the records; the ids of its messages differ.
-        analyser: that of the search index; None without an index.
-    """
+    """Return the parameters of records, by the names of their tables; None for no records."""
     conversations, messages, traces = turn
     return {
         "conversations": json_array(list(map(whole_json, conversations))),
@@ -113,10 +105,7 @@ def rewrite_parameters(
 ) -> dict[str, object]:
     """Return the parameters of `REWRITE`.
 
-    Args:
-        changed: the ids and versions as the server returned them, and what is stored instead.
-        kind: that of the records.
-        analyser: that of the search index; None without an index.
+    What is changed are the ids and versions as the server returned them, and the new records.
     """
     ids, versions, snapshots = zip(*changed, strict=True)
     turn = Turn(**{kind: snapshots})
