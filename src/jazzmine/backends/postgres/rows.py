@@ -20,7 +20,6 @@ from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot, json_of
 from jazzmine.records.hook_arguments import Append, Turn
 from jazzmine.records.log import ANY, NOTHING
-from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import UsageSummary
 from jazzmine.search.analyser import Analyser
@@ -63,11 +62,6 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
     return values
 
 
-def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str | None:
-    """Return the parameter for messages; see `store_parameters`."""
-    return json_array([with_entry(each.json, each.record, analyser) for each in messages])
-
-
 def whole_json(record: Snapshot[Any]) -> bytes:
     """Return the JSON of a record with all its fields, and all those of the elements of lists."""
     return json_of(record.record.__pydantic_serializer__, record.record)
@@ -78,7 +72,7 @@ def store_parameters(turn: Turn, analyser: Analyser | None) -> dict[str, object]
     conversations, messages, traces = turn
     return {
         "conversations": json_array(list(map(whole_json, conversations))),
-        "messages": messages_json(messages, analyser),
+        "messages": json_array([with_entry(one.json, one.record, analyser) for one in messages]),
         "turn_traces": json_array(list(map(whole_json, traces))),
     }
 
@@ -87,16 +81,16 @@ def append_parameters(given: Append, analyser: Analyser | None) -> dict[str, obj
     """Return the parameters of `APPEND`."""
     conversation_id, messages, expected_last, trace, replace_after = given
     records = [message.record for message in messages]
+    turn = Turn(messages=messages, traces=[] if trace is None else [trace])
     return {
+        **store_parameters(turn, analyser),
         "owner": to_text(conversation_id),
         "ids": [to_text(record.id) for record in records],
-        "messages": messages_json(messages, analyser),
         "latest": records[-1].timestamp,
         "is_any": expected_last is ANY,
         "expected_last": to_text(expected_last) if isinstance(expected_last, str) else None,
         "is_replacing": replace_after is not NOTHING,
         "last_kept": to_text(replace_after) if isinstance(replace_after, str) else None,
-        "turn_traces": json_array([] if trace is None else [whole_json(trace)]),
     }
 
 
