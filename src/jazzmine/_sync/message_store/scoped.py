@@ -13,7 +13,7 @@ from jazzmine._sync.message_store.store import MessageStore
 from jazzmine._sync.operation import composed, operation, step
 from jazzmine._sync.view import ConversationView, for_user, id_taken
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
-from jazzmine.records.arguments import require_count, require_id, require_ids
+from jazzmine.records.arguments import require_count, require_id, require_ids, require_roles
 from jazzmine.records.base import RecordKind, snapshot
 from jazzmine.records.conversation_log import DeletedCounts, unknown_conversation
 from jazzmine.records.hook_arguments import Append, ConversationPage, MessagePage, Turn
@@ -235,7 +235,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     @composed
     def count_messages(self, conversation_ids: Iterable[str]) -> dict[str, int]:
         """Return how many messages conversations have; 0 for one that is not the user's."""
-        wanted = list(conversation_ids)
+        wanted = require_ids("conversation_ids", conversation_ids)
         own = [one for one in wanted if self._has(one)]
         return {**dict.fromkeys(wanted, 0), **self._store.count_messages(own)}
 
@@ -333,7 +333,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
             author = user_id
         if order == "newest":
             self._require_after("messages", after)
-        chosen = None if roles is None else list(roles)
+        chosen = roles and require_roles(roles)
         size = require_count("limit", limit)
         while True:
             found = self._store.search_messages(
