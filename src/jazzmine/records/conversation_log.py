@@ -27,6 +27,7 @@ __all__ = [
     "messages_stored_before",
     "not_before",
     "require_one_conversation",
+    "unknown_after",
     "unknown_conversation",
 ]
 
@@ -188,6 +189,14 @@ def unknown_conversation(conversation_id: str) -> IntegrityError:
     """Return the error of an append to a conversation that is not stored."""
     return IntegrityError(
         f"conversation {conversation_id!r} is not stored; store the conversation first"
+    )
+
+
+def unknown_after(after: str | None) -> NotFoundError:
+    """Return the error of a page after a record that is not there."""
+    return NotFoundError(
+        f"after={after!r} is no record of this listing: it was deleted, or is in another one;"
+        " begin at the first page, or after a record that is there"
     )
 
 

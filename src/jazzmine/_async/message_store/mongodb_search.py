@@ -18,7 +18,7 @@ from jazzmine.backends.mongodb import words
 from jazzmine.backends.mongodb.documents import HIDDEN, Document, id_of, searched_fields
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES
 from jazzmine.backends.mongodb.queries import equal
-from jazzmine.errors import NotFoundError
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
@@ -129,7 +129,7 @@ class MongoDBSearch(MessageBackend):
             place: dict[str, Any] = {**equal(id=after), **words.owner_query(scope, within)}
             last = await self.client.run(lambda: messages.find_one(place, listing.projection))
             if last is None:
-                raise NotFoundError(f"after={after!r} is no {listing.member}")
+                raise unknown_after(after)
             query = listing.after(query, last)
         fields = {"id": 1, "search_entry": 1}
         documents = await self.client.run(

@@ -29,8 +29,8 @@ from jazzmine.backends.mongodb.queries import (
 from jazzmine.backends.mongodb.trace_filters import filter_query, metadata_query
 from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
-from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.hook_arguments import ConversationPage, MessagePage, NewestPage, TracePage
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -184,7 +184,7 @@ class MongoDBReads(MongoDBSearch):
         collection, own = self.client.collections[listing.collection], {**query, **equal(id=after)}
         last = collection.find_one(own, listing.projection, session=session)
         if last is None:
-            raise NotFoundError(f"after={after!r} is no {listing.member}")
+            raise unknown_after(after)
         return last
 
     def _find(

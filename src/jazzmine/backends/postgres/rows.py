@@ -17,8 +17,8 @@ from jazzmine.backends.postgres.text import (
     to_text,
 )
 from jazzmine.backends.postgres.word_index import entry_of, with_entry
-from jazzmine.errors import NotFoundError
 from jazzmine.records.base import Snapshot, json_of
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.hook_arguments import Append
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.messages import Message
@@ -157,7 +157,7 @@ def page_of(rows: Sequence[Row], after: str | None) -> Sequence[Row]:
     """
     if after is not None:
         if not rows:
-            raise NotFoundError(f"after={after!r} is no record of this listing")
+            raise unknown_after(after)
         if rows[0][0] is None:
             return []
     return stored_rows(rows)

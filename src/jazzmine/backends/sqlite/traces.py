@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from jazzmine.backends.sqlite.queries import limit_of
-from jazzmine.errors import NotFoundError
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.hook_arguments import TracePage
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -56,7 +56,7 @@ def find_traces(connection: sqlite3.Connection, page: TracePage) -> list[Row]:
     if after is not None:
         cursor = connection.execute(_CURSOR, [after]).fetchone()
         if cursor is None:
-            raise NotFoundError(f"after={after!r} is the id of no trace")
+            raise unknown_after(after)
         condition += " AND (started_at_ms, seq) < (?, ?)"
         parameters += cursor
     query = (
