@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine import ConfigurationError, InvalidAddressError, core, sync
+from jazzmine import ConfigurationError, InvalidAddressError
 from jazzmine.config import (
     BackendConfig,
     JSONStoreConfig,
@@ -21,26 +21,6 @@ from jazzmine.config import (
     message_store_config,
     working_memory_config,
 )
-
-CLASSES = [
-    "JSONMessageStore",
-    "MongoDBMessageStore",
-    "PostgresMessageStore",
-    "PostgresWorkingMemoryStore",
-    "SQLiteMessageStore",
-    "SQLiteWorkingMemoryStore",
-]
-
-
-@pytest.mark.parametrize("api", [core, sync], ids=["core", "sync"])
-@pytest.mark.parametrize("name", CLASSES)
-@pytest.mark.parametrize("wrong", ["messages.db", {"path": "messages.db"}, None], ids=repr)
-def test_a_class_that_is_called_with_an_address_names_initialize(
-    api: Any, name: str, wrong: object
-) -> None:
-    kind = type(wrong).__name__
-    with pytest.raises(TypeError, match=rf"Config, not {kind}; .* call initialize\(\)"):
-        getattr(api, name)(wrong)
 
 
 @pytest.mark.parametrize(
