@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
@@ -150,14 +151,17 @@ async def test_an_iteration_does_not_continue_after_its_store_was_closed(
 async def test_calls_under_way_while_a_store_is_closed_end_or_are_refused(
     api: Api, store: MessageStore
 ) -> None:
-    calls = [lambda: store.get_messages_by_conversation_id("c1")] * 10
+    read: Any = partial(store.get_messages_by_conversation_id, "c1", limit=3)
+    appends = [partial(store.append_messages, "c1", [message(f"new{n}")]) for n in range(10)]
+    began = time.monotonic()
 
-    found = await api.settle(*calls, store.close, *calls)
+    found = await api.settle(*appends, *[read] * 10, store.close, *[read] * 10)
 
     listings = [each for each in found if isinstance(each, list)]
     errors = [each for each in found if isinstance(each, BaseException)]
-    assert all(len(listing) == 3 for listing in listings)
+    assert {len(listing) for listing in listings} <= {1, 3}
     assert {type(error) for error in errors} <= {StoreClosedError}
+    assert time.monotonic() - began < 20  # none waits for its deadline
 
 
 @pytest.mark.smoke

@@ -13,6 +13,7 @@ import pytest
 
 from jazzmine.backends.mongodb.indexes import FORMAT
 from jazzmine.core import MessageStore
+from jazzmine.encryption.fields import ENCRYPTED, PARTS, READABLE
 from jazzmine.records import messages, traces
 from jazzmine.records.base import Record
 from tests.backends.predecessor_names import names_of_source
@@ -71,6 +72,12 @@ def test_a_field_that_holds_text_is_a_text(kind: type[Record]) -> None:
         if has_bare_text(field.annotation, field.metadata)
     ]
     assert not bare, f"their type is `Text` of records/types.py instead of `str`: {bare}"
+
+
+@pytest.mark.parametrize("kind", READABLE, ids=lambda kind: kind.__name__)
+def test_a_field_is_readable_or_encrypted_or_has_parts(kind: type[Record]) -> None:
+    named = [*READABLE[kind], *ENCRYPTED[kind], *PARTS[kind]]
+    assert sorted(named) == sorted(kind.model_fields), "correct encryption/fields.py"
 
 
 def has_bare_text(annotation: Any, metadata: list[Any]) -> bool:
