@@ -178,7 +178,7 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
     @invariant()
     def now_and_then_everything_is_as_the_model_says(self) -> None:
         self.steps += 1
-        if self.steps % 8 == 0:
+        if self.steps % 5 == 0:
             self.compare_everything()
         if self.steps % 3 == 0:
             self.stores.reverse()
