@@ -175,6 +175,7 @@ class ItemMachine(RuleBasedStateMachine):
             assert self.is_taken(place)
         else:
             assert allowed
+            assert not self.is_strange(draft.user_id)
             assert not self.is_taken(place)
             self.note(self.owned(draft), stored)
 
@@ -285,6 +286,7 @@ class ItemMachine(RuleBasedStateMachine):
         except ScopeError:
             assert self.is_strange(user)
         else:
+            assert not self.is_strange(user)
             assert listed == found[:limit]
 
     @rule(prefix=prefixes)

@@ -66,6 +66,23 @@ async def test_an_error_tells_whose_a_taken_id_is(chat: MessageStore) -> None:
         await chat.store_turn_trace(taken)
 
 
+async def test_a_message_never_moves_to_another_conversation(chat: MessageStore) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_message(message())
+    moved = message(conversation_id="c2", user_id="u2")
+    for write in (
+        lambda: chat.store_message(moved),
+        lambda: chat.store_messages([message("m2"), moved]),
+        lambda: chat.append_messages("c2", [moved]),
+        lambda: chat.store_turn(messages=[moved]),
+    ):
+        with pytest.raises(IntegrityError, match="m1"):
+            await write()
+
+        assert await chat.get_messages_by_user_id("u1") == [message()]
+        assert await chat.get_messages_by_conversation_id("c2") == []
+
+
 # Copies
 
 Turn = tuple[Conversation, list[Message], TurnTrace]
