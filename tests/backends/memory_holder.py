@@ -5,7 +5,6 @@ CONFIG is the configuration as JSON.
 hold CONFIG              takes the lock of "c", says so, and saves when a line comes in.
 update CONFIG COUNT      makes COUNT updates of "c" when a line comes in, and prints how long each
                          took, in s.
-count CONFIG             updates "c" without an end, and prints each revision that was saved.
 """
 
 from __future__ import annotations
@@ -48,12 +47,6 @@ def update(config: str, count: str) -> None:
         print(json.dumps(times), flush=True)
 
 
-def count(config: str) -> None:
-    with WorkingMemoryStore.initialize(json.loads(config)) as store:
-        while True:
-            print(store.end_turn("c", "Hello", "greet").revision, flush=True)
-
-
 # For the tests that start it
 
 
@@ -86,5 +79,5 @@ def send_line(started: subprocess.Popen[str]) -> None:
 
 
 if __name__ == "__main__":
-    work: dict[str, Callable[..., None]] = {"hold": hold, "update": update, "count": count}
+    work: dict[str, Callable[..., None]] = {"hold": hold, "update": update}
     work[sys.argv[1]](*sys.argv[2:])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,19 @@ def test_a_store_that_is_imported_from_the_package_is_said_to_be_in_both_apis(na
 def test_the_package_says_its_version() -> None:
     assert jazzmine.__version__ == version("jazzmine")
     assert "__version__" not in getattr(jazzmine, "__all__")  # noqa: B009 - made at run time
+
+
+def test_a_driver_that_is_too_old_is_named_with_the_version_that_is_needed(tmp_path: Path) -> None:
+    old = tmp_path / "redis-4.6.0.dist-info" / "METADATA"
+    old.parent.mkdir()
+    old.write_text("Metadata-Version: 2.1\nName: redis\nVersion: 4.6.0\n")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from jazzmine.sync import WorkingMemoryStore\n"
+        "WorkingMemoryStore.initialize('redis://h')\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "too old: redis 4.6.0, where" in ran.stderr
 
 
 def test_the_package_can_be_run() -> None:

@@ -8,7 +8,7 @@ import pickle
 import sys
 import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
@@ -68,12 +68,35 @@ def said(kind: type[Message] = Message, **fields: Any) -> Message:
     return kind(original_content="Hello", **given)
 
 
-def test_seconds_in_place_of_ms_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_another_unit_than_ms_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         said(Note, timestamp=1_764_000_000)
     said(Note, timestamp=1_764_000_000_000)
-    texts = [record.getMessage() for record in caplog.records]
-    assert texts == ["Note.timestamp is before 1990: it is in ms since 1970, not in seconds"]
+    said(Note, timestamp=1_764_000_000_000_000_000)
+    said(Note, timestamp=2**63 - 1)  # no end
+    assert caplog.messages == [
+        "Note.timestamp is before 1990: it is in ms since 1970, not in seconds",
+        "Note.timestamp is after 2500: it is in ms since 1970, not in microseconds or nanoseconds",
+    ]
+
+
+def test_milliseconds_in_place_of_seconds_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    address = "memory:?timeout=30000&lock_timeout=15&ttl_seconds=86400"
+    WorkingMemoryStore.initialize(address).close()
+    assert set(caplog.messages) == {"timeout is 30000 s: it is in seconds, not in ms"}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (date(2026, 1, 31), r"of type datetime\.date; take its isoformat\(\)"),
+        (TraceFilter(), r"of type jazzmine\.records\.usage\.TraceFilter; take its model_dump\(\)"),
+        ({1}, "of type set "),
+    ],
+)
+def test_a_value_that_json_cannot_hold_is_named_with_what_it_can(value: Any, reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        said(metadata={"value": value})
 
 
 def test_seconds_are_logged_wherever_a_program_gives_a_time() -> None:

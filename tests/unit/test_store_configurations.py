@@ -30,13 +30,16 @@ from jazzmine.config import (
         ({"storage": "tape"}, "unknown storage 'tape'; allowed: json"),
         ({"storage": 1}, "storage must be a string, not int"),
         ({"storage": None}, "storage must be a string, not NoneType"),
-        ({"pth": "a.json"}, "unknown key 'pth' for storage 'json'; did you mean 'path'"),
+        (
+            {"pth": "a.json"},
+            "unknown key 'pth' for storage 'json', the default; did you mean 'path'",
+        ),
         ({"pth": "a.json"}, "allowed: storage, .*path, fsync, lock_timeout, search"),
         ({"Path": "a.json"}, "unknown key 'Path' .* did you mean 'path'"),
         ({1: "a.json"}, "unknown key 1"),
         (
             {"dsn": "postgresql://u:secret@h/d"},
-            "unknown key 'dsn' for storage 'json'; it is one of 'postgres'$",
+            "unknown key 'dsn' for storage 'json', the default; it is one of 'postgres'$",
         ),
         (
             {"storage": "mongodb", "path": "a"},

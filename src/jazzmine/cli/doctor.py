@@ -16,7 +16,7 @@ from jazzmine.cli.rekeying import check_keys
 from jazzmine.cli.searching import check_search
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
 from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
-from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError
+from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError, LockTimeoutError
 from jazzmine.findings import Finding, failed, fine, warning
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
@@ -92,8 +92,10 @@ def _cure_of(error: Exception, config: BackendConfig) -> str:
         return "correct the address or the options"
     if isinstance(error, DecryptionError):
         return "set JAZZMINE_ENCRYPTION to the key that was used"
-    if not unavailable(error):
-        return "mend or restore the file"
+    if isinstance(error, LockTimeoutError):
+        return "end the program that holds the lock"
+    if hasattr(config, "path") or not unavailable(error):
+        return "correct the path, or mend or restore the file"
     text = error_text(error).lower()
     if any(word in text for word in ("password", "authentication", "wrongpass", "noauth")):
         files = " (or in PGPASSWORD, ~/.pgpass)" if config.storage == "postgres" else ""
@@ -117,7 +119,7 @@ def _print(name: str, finding: Finding, as_json: bool) -> None:
 
 
 def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
-    can_open = True
+    can_open = named.config.storage != "memory"
     for finding in _check_place(named, mend):
         can_open = can_open and (finding.level != "error" or isinstance(named.config, RedisConfig))
         yield finding
@@ -180,7 +182,8 @@ def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:
     if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         yield fine(f"{path} and its folder may be written")
     else:
-        yield failed(f"{path} or its folder may not be written", f"chown or chmod u+w {folder}")
+        cure = f"chown or chmod u+w {folder}; or mount its file system writable"
+        yield failed(f"{path} or its folder may not be written", cure)
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & 0o007:
         yield warning(f"every user of this machine may read {path}", f"chmod 600 {path}")
