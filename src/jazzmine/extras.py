@@ -8,8 +8,6 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 
-__all__ = ["extra"]
-
 
 @contextmanager
 def extra(name: str, user: str) -> Iterator[None]:

@@ -80,8 +80,8 @@ def doctor(
                 _print(name, finding, as_json)
                 status = status or int(finding.level == "error")
         except (JazzmineError, OSError, ValueError) as error:
-            is_unavailable = unavailable(error) and not isinstance(error, ConfigurationError)
             _print(name, failed(error_text(error), _cure_of(error, named.config)), as_json)
+            is_unavailable = unavailable(error) and not isinstance(error, ConfigurationError)
             status = UNAVAILABLE if is_unavailable else status or 1
     if status:
         raise typer.Exit(status)
@@ -144,11 +144,6 @@ def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
 def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
     """Yield what is found about the server or the file, before the store is opened."""
     config = named.config
-    if config.storage == "memory":
-        yield warning(
-            "it belongs to this process alone, and ends with it",
-            "name a store in a file or on a server",
-        )
     if isinstance(config, RedisConfig):
         from jazzmine.cli.doctor_redis import check_redis
 
@@ -174,10 +169,10 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
         yield failed(f"to do: {', '.join(pending)}", cure)
     path = getattr(config, "path", None)
     if path is not None and os.path.exists(path):
-        yield from _check_file(config, os.path.realpath(path))
+        yield from _check_file(os.path.realpath(path))
 
 
-def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:
+def _check_file(path: str) -> Iterator[Finding]:
     folder = os.path.dirname(path)
     if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         yield fine(f"{path} and its folder may be written")
@@ -187,8 +182,3 @@ def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & 0o007:
         yield warning(f"every user of this machine may read {path}", f"chmod 600 {path}")
-    if getattr(config, "fsync", True) is False or getattr(config, "synchronous", "") == "normal":
-        yield warning(
-            "a write does not wait for the disk: a power cut may lose the last ones",
-            "leave out fsync=false, or synchronous=normal",
-        )

@@ -12,14 +12,13 @@ import psycopg
 
 from jazzmine._sync.clients.postgres.connection import Connection, Connector
 from jazzmine._sync.clients.postgres.migration import Tables, first_schema
-from jazzmine.backends.clock import compared
 from jazzmine.backends.postgres import doctor
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import translated, unavailable
 from jazzmine.backends.postgres.schema import Component
 from jazzmine.config import PostgresConfig
 from jazzmine.errors import ConfigurationError
-from jazzmine.findings import Finding, failed, fine
+from jazzmine.findings import Finding, clocks_compared, failed, fine
 
 
 def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Finding]:
@@ -39,7 +38,7 @@ def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Fin
         yield doctor.check_version(info.server_version, name)
         before = time.time()
         (server,) = rows(doctor.CLOCK)[0]
-        yield compared(server, before, time.time())
+        yield clocks_compared(server, before, time.time())
         yield doctor.check_pool(config.pool_max, *rows(doctor.LIMITS)[0])
         if missing := rows(doctor.MISSING_RIGHTS):
             rights, grants = zip(*missing, strict=True)

@@ -11,13 +11,6 @@ from typing import Any, ClassVar
 from jazzmine.encryption import Keyring, keyring_of
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
-__all__ = [
-    "BackendConfig",
-    "path_of",
-    "require_text",
-    "trimmed",
-]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 _AROUND = f"{whitespace}\u00a0\u200b\ufeff"

@@ -27,13 +27,6 @@ from jazzmine.config.working_memories import (
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
-__all__ = [
-    "long_term_memory_config",
-    "message_store_config",
-    "shared_config",
-    "working_memory_config",
-]
-
 # The first class of each tuple is the default.
 _MESSAGE_STORES: tuple[type[BackendConfig], ...] = (
     JSONStoreConfig,

@@ -13,21 +13,6 @@ from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import MessageRole
 from jazzmine.records.types import MAX_INT, MAX_PARTS, MIN_INT, plain_json
 
-__all__ = [
-    "optional_id",
-    "require_choice",
-    "require_count",
-    "require_id",
-    "require_ids",
-    "require_metadata",
-    "require_namespace",
-    "require_revision",
-    "require_roles",
-    "require_text",
-    "require_texts",
-    "require_time",
-]
-
 
 def require_id(name: str, value: object) -> str:
     """Check an id, and return it as a plain `str`."""

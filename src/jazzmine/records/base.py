@@ -11,18 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, Ty
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails, PydanticSerializationError, SchemaSerializer
 
-__all__ = [
-    "FlaggedShown",
-    "Record",
-    "RecordKind",
-    "Snapshot",
-    "json_of",
-    "require_stored",
-    "snapshot",
-    "snapshot_all",
-    "warn_of_unit",
-]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 # The kinds of records of a message store, in the order in which they depend on each other.

@@ -15,22 +15,6 @@ from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 
-__all__ = [
-    "DeletedCounts",
-    "Refusal",
-    "distinct",
-    "fork_salt",
-    "forked",
-    "forked_id",
-    "in_order",
-    "merged",
-    "messages_stored_before",
-    "not_before",
-    "require_one_conversation",
-    "unknown_conversation",
-]
-
-
 AnyRecord = TypeVar("AnyRecord", Message, TurnTrace)
 
 

@@ -13,8 +13,6 @@ from jazzmine.records.base import Record, require_stored
 from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text, encrypted_without_keys
 from jazzmine.records.unreadable import Unreadable, unreadable
 
-__all__ = ["Row", "RowDecoder", "are_many", "body_of", "id_in", "row_id"]
-
 Row: TypeAlias = Sequence[Any]
 """A stored record: its id (a str, or UTF-8), then its body, then what only its back end reads.
 

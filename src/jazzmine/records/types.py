@@ -8,20 +8,6 @@ from typing import Annotated, Any
 from pydantic import Field, GetCoreSchemaHandler, StringConstraints
 from pydantic_core import PydanticCustomError, core_schema
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_INT",
-    "MAX_PARTS",
-    "MIN_INT",
-    "Id",
-    "Int64",
-    "JsonObject",
-    "JsonValue",
-    "Text",
-    "copy_json",
-    "plain_json",
-]
-
 MAX_DEPTH = 64
 # Of the namespace of an item.
 MAX_PARTS = 16

@@ -8,15 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import mul
 from typing import Any, TypeAlias
 
-__all__ = [
-    "Embed",
-    "Ranking",
-    "fused",
-    "packed_vectors",
-    "ranked_by_vector",
-    "require_vectors",
-]
-
 Embed: TypeAlias = Callable[[list[str]], Any]
 """Returns a vector (a sequence of numbers) for each of some texts."""
 

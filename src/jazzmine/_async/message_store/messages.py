@@ -32,8 +32,6 @@ from jazzmine.records.rows import id_in
 from jazzmine.records.types import MAX_INT
 from jazzmine.tracing import call_span, count_records
 
-__all__ = ["MessageMethods"]
-
 # How many messages are read at once to see which have the time of another one.
 _SAME_TIME = 20
 

@@ -52,8 +52,6 @@ from jazzmine.search.vectors import (
     require_vectors,
 )
 
-__all__ = ["StoredItems", "prepared_change"]
-
 # Among how many items, the newest ones, a search looks for words.
 _SEARCHED = 2_000
 
@@ -110,7 +108,6 @@ class StoredItems(Store[ItemBackend]):
         return rows if self.codec is None else decrypted(self.codec, rows, reads)
 
     def _encoded(self, change: ItemChange) -> ItemChange:
-        """Return a change as it is stored."""
         return change if self.codec is None else self.codec.encrypted(change)
 
     def _apply(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
@@ -143,7 +140,6 @@ class StoredItems(Store[ItemBackend]):
         ]
 
     def _vectors(self, texts: list[str]) -> list[Any]:
-        """Return the vector of each text."""
         if not texts:
             return []
         assert self.embed is not None

@@ -29,8 +29,6 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import row_id
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["ConversationMethods"]
-
 
 class ConversationMethods(StoredRecords):
     """Stores, lists, changes, copies and deletes conversations, and appends to them."""

@@ -13,8 +13,6 @@ from weakref import WeakSet
 
 from jazzmine.backends.sqlite.functions import add_functions
 
-__all__ = ["Connection", "create_file", "file_uri"]
-
 # The pages that a connection keeps: those of the indexes' upper levels, above all.
 _CACHE_KIB = 16_384
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from errno import ECONNREFUSED
@@ -39,10 +40,15 @@ from jazzmine.config import MongoDBConfig
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
-__all__ = ["MongoDBClient"]
-
 T = TypeVar("T")
 
+logger: logging.Logger = logging.getLogger(__name__)
+
+_STANDALONE = (
+    "MongoDB runs as a standalone server, without transactions: a call that fails may leave a part"
+    " of its records, which `jazzmine doctor` finds; make it a replica set of one server"
+    " (mongod --replSet rs0, then rs.initiate())"
+)
 _LEAST_SECONDS = 0.001  # to the driver, 0 means no deadline
 _SECONDS_UNTIL_REFUSED = 0.4
 _SECONDS_TO_END = 0.4
@@ -101,6 +107,8 @@ class MongoDBClient:
         """
         try:
             self.connect()
+            if not self.has_transactions:
+                logger.warning(_STANDALONE)
             for step in self.run(self.schema.missing):
                 self.migrate(step.take)
         except BaseException:
