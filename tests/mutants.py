@@ -11,8 +11,6 @@ from tests.behaviour.apis import ASYNC, Api
 from tests.behaviour.backends import Backend
 from tests.faults.sizes import SOAK
 
-__all__ = ["require_overrides", "run_machine", "run_until_it_fails"]
-
 # A failure is enough, so Hypothesis need not find the shortest sequence.
 ROUND = settings(
     max_examples=10,
