@@ -106,7 +106,7 @@ async def test_a_call_that_is_not_allowed_is_recorded_with_its_reason(name: str)
         await agent.run_rejected("Rain?")
 
         (tool,) = (tool for trace in traces(agent) for tool in trace.tool_traces)
-        assert tool.tool_name == "weather"
+        assert (tool.tool_name, tool.success) == ("weather", False)
         assert re.search("reject|not approved", f"{tool.error} {tool.final_data}")
         assert "rain in Lisbon" not in f"{tool.final_data}"
 

@@ -110,7 +110,9 @@ async def append_with_traces(
             last = error.newest_id
             raise
         for trace in unsaved[:-1]:
-            await store.store_turn_trace(trace)
+            # An append that was repeated has changed nothing, and no number may.
+            if await store.get_turn_trace_by_message_id(trace.message_id) is None:
+                await store.store_turn_trace(trace)
         return stored, traces
 
     stored, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
@@ -166,13 +168,9 @@ async def retitle(store: AsyncMessageStore, old: Message, new: Message) -> None:
         await store.edit_conversation(old.conversation_id, title=title)
 
 
-async def redact(
-    store: AsyncMessageStore, old: Message, new: Message, run: RunRecorder | None = None
-) -> None:
+async def redact(store: AsyncMessageStore, old: Message, new: Message) -> None:
     """Take what a message has said before out of the title of its conversation and of its trace."""
     await retitle(store, old, new)
     trace = await store.get_turn_trace_by_message_id(old.id)
     if trace is not None:
         await store.store_turn_trace(redacted(trace))
-    if run is not None:
-        run.is_redacted = True

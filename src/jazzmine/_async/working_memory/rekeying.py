@@ -8,10 +8,8 @@ from functools import partial
 
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine.deadline import Deadline
-from jazzmine.encryption.states import StateForm
 from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import DecryptionError, LockTimeoutError
-from jazzmine.records.stored_memory import Data, Stored
 
 __all__ = ["iter_state_keys"]
 
@@ -24,30 +22,19 @@ async def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> AsyncIt
 
     Args:
         store: an open store with keys.
-        rekeys: whether states of other keys are encrypted with the first one, which is a save; or
-            else a state of a known key is decrypted, to see whether the key opens it.
+        rekeys: whether states of other keys are encrypted with the first one, which is a save.
     """
+    form = store.form
     for conversation_id in await store.backend.conversations(Deadline(_TIMEOUT)):
         stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))
-        if not isinstance(stored.data, bytes):
+        if not stored.mark:
             continue
-        form, key_id = store.form, store.form.key_id(stored.data)
+        key_id = form.key_id(stored)
         found = KeysFound("states", Counter([key_id]), [])
         try:
             if rekeys:
-                rekeyed = partial(_rekeyed, form, conversation_id)
-                await store._updates.change(conversation_id, rekeyed, parse=False)
-            elif form.keyring is not None and key_id in form.keyring.ids:
-                form.rekeyed(stored.data, conversation_id, stored.user_id)
+                rekeyed = partial(form.rekeyed, conversation_id)
+                await store._change(conversation_id, rekeyed, parse=False)
         except (DecryptionError, LockTimeoutError) as error:
             found.refused.append(str(error))
         yield found
-
-
-def _rekeyed(form: StateForm, conversation_id: str, stored: Stored) -> Data:
-    """Return a state encrypted with the first key; unchanged if it is, or if there is none."""
-    data = stored.data
-    if not isinstance(data, bytes) or form.keyring is None:
-        return data
-    is_first = form.key_id(data) == form.keyring.first_id
-    return data if is_first else form.rekeyed(data, conversation_id, stored.user_id)
