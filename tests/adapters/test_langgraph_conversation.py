@@ -185,6 +185,7 @@ def test_a_redaction_in_the_state_reaches_title_and_trace(
     assert conversation is not None
     assert conversation.title == "I am Ann. Rain?"
     guide.update_state(run_of("u1"), {"messages": [HumanMessage("I am X. Rain?", id="h1")]})
+    assert said(store)[:2] == ["I am X. Rain?", 'weather({"city":"Lisbon"})']
 
     redacted = store.get_conversation_by_id("t1")
     assert redacted is not None

@@ -110,7 +110,7 @@ class JazzmineSessionService(BaseSessionService):
 
         Raises:
             AlreadyExistsError: there is such a session.
-            ValueError: the state is nested too deeply.
+            ValueError: the state is nested too deeply, or holds bytes that are no text.
         """
         session_id = (session_id or "").strip() or str(uuid4())
         conversation_id = conversation_id_of(app_name, user_id, session_id)
