@@ -15,7 +15,7 @@ from jazzmine.cli.program import UNAVAILABLE, command
 from jazzmine.cli.rekeying import check_keys
 from jazzmine.cli.searching import check_search
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
-from jazzmine.config import MongoDBConfig, PostgresConfig, RedisConfig
+from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
 from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError, LockTimeoutError
 from jazzmine.findings import Finding, failed, fine, warning
 
