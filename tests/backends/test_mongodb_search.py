@@ -9,7 +9,6 @@ import pytest
 
 from jazzmine._sync.message_store import mongodb_search
 from jazzmine._sync.message_store.searching import run_analysis
-from jazzmine.cli.searching import check_search
 from jazzmine.sync.message_store import Message, MessageStore
 from tests.behaviour.samples import conversation, message
 from tests.servers import mongodb
@@ -108,17 +107,12 @@ def test_an_index_for_another_language_takes_no_entry_of_the_one_before(
         assert searched(config) == [{"id": "m1", "search_entry": "walking|walk"}]
 
 
-def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it(
+def test_messages_that_the_index_lacks_are_added_when_it_is_filled(
     config: Config, store: MessageStore
 ) -> None:
     store.store_messages([text(f"m{number}", number) for number in range(3)])
-    assert [one.level for one in check_search(store)] == ["ok"]
     lost = {"search_entry": "", "search_terms": "", "search_language": ""}
     database(config)["messages"].update_one({"id": "m1"}, {"$unset": lost})
 
-    [finding] = check_search(store)
-    assert (finding.level, finding.cure) == ("warning", "jazzmine index")
-    assert "by 1 message" in finding.text
     fill(store)
-    assert [one.level for one in check_search(store)] == ["ok"]
     assert found(store, "hello") == ["m2", "m1", "m0"]

@@ -1,44 +1,36 @@
-"""By which keys the states of an encrypted working memory are encrypted, and how that changes."""
+"""Encrypt the states of an encrypted working memory with its first key."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.deadline import Deadline
 from jazzmine.encryption.states import StateForm
-from jazzmine.encryption.used_keys import KeysFound
+from jazzmine.encryption.used_keys import Rekeyed
 from jazzmine.errors import DecryptionError, LockTimeoutError
 from jazzmine.records.stored_memory import Data, Stored
-
-__all__ = ["iter_state_keys"]
 
 # The longest time that a call takes, in s.
 _TIMEOUT = 30.0
 
 
-def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> Iterator[KeysFound]:
-    """Yield by which keys the states of an encrypted working memory are encrypted, one at a time.
-
-    Args:
-        store: an open store with keys.
-        rekeys: whether states of other keys are encrypted with the first one, which is a save.
-    """
+def rekeyed_states(store: WorkingMemoryStore) -> Iterator[Rekeyed]:
+    """Encrypt each state of another key with the first one, which is a save; yield the result."""
     for conversation_id in store.backend.conversations(Deadline(_TIMEOUT)):
         stored = store.backend.load(conversation_id, Deadline(_TIMEOUT))
         if not isinstance(stored.data, bytes):
             continue
-        form, key_id = store.form, store.form.key_id(stored.data)
-        found = KeysFound("states", Counter([key_id]), [])
+        form, refused = store.form, list[str]()
+        assert form.keyring is not None
+        before = form.key_id(stored.data) == form.keyring.first_id
         try:
-            if rekeys:
-                rekeyed = partial(_rekeyed, form, conversation_id)
-                store._updates.change(conversation_id, rekeyed, parse=False)
+            rekeyed = partial(_rekeyed, form, conversation_id)
+            store._updates.change(conversation_id, rekeyed, parse=False)
         except (DecryptionError, LockTimeoutError) as error:
-            found.refused.append(str(error))
-        yield found
+            refused.append(str(error))
+        yield Rekeyed("states", 1, int(before), refused)
 
 
 def _rekeyed(form: StateForm, conversation_id: str, stored: Stored) -> Data:
