@@ -46,7 +46,7 @@ class Network:
         delattr(self._backend, hook)
 
     def _hold(self, hook: Callable[..., object], what: Any, *arguments: Any) -> Any:
-        again = [lambda _: None] * (len(arguments) - 1)
+        again = [lambda stored: stored] * (len(arguments) - 1)
         self._held.append(partial(hook, what, *again, Deadline(5)))
         raise StoreUnavailableError("it is held")
 

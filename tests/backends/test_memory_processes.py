@@ -8,50 +8,26 @@ import signal
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jazzmine.errors import LockLostError, LockTimeoutError
-from tests.backends.memory_processes import line_from, process, send_line, stop
-from tests.backends.memory_tables import BACKENDS, TOKEN, Config, Locks, open_sync, opened_backend
+from tests.backends.memory_holder import line_from, process, send_line
+from tests.backends.memory_tables import TOKEN, Config, Locks, open_sync
 from tests.faults.sizes import TOLERANCE, size
 
 
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Config, Locks]]:
-    with opened_backend(request.param, tmp_path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def config(backend: tuple[Config, Locks]) -> Config:
-    return backend[0]
-
-
-@pytest.fixture
-def locks(backend: tuple[Config, Locks]) -> Locks:
-    return backend[1]
-
-
-@pytest.fixture
-def open_store(config: Config) -> Iterator[Callable[..., Any]]:
-    """Opens stores of an API on the same data."""
-    with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(open_sync(config, **options))
-
-
 def test_a_stopped_holder_cannot_write_over_what_came_after_it(
-    open_store: Callable[..., Any], config: Config
+    open_memory: Callable[..., Any], memory_config: Config
 ) -> None:
-    store = open_store(lock_timeout=5)
+    store = open_memory(lock_timeout=5)
     store.get_or_create("c", "user", "agent")
-    with process("hold", {**config, "lease_seconds": 0.4}) as holder:
+    with process("hold", {**memory_config, "lease_seconds": 0.4}) as holder:
         assert line_from(holder) == "held"
-        stop(holder)
+        holder.send_signal(signal.SIGSTOP)
 
         newer = store.end_turn("c", "the newer one", "newer")
         os.kill(holder.pid, signal.SIGCONT)
@@ -63,10 +39,10 @@ def test_a_stopped_holder_cannot_write_over_what_came_after_it(
 
 
 def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
-    open_store: Callable[..., Any], locks: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
-    open_store().get_or_create("c", "user", "agent")
-    store = open_store(lock_timeout=0.3)
+    open_memory().get_or_create("c", "user", "agent")
+    store = open_memory(lock_timeout=0.3)
     locks.take_lock("another")
     started = time.monotonic()
 
@@ -82,9 +58,9 @@ def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
 
 
 def test_a_lock_that_was_taken_away_lets_no_write_through(
-    open_store: Callable[..., Any], locks: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
-    store = open_store()
+    store = open_memory()
     store.get_or_create("c", "user", "agent")
 
     def lose_it() -> None:
@@ -100,9 +76,9 @@ def test_a_lock_that_was_taken_away_lets_no_write_through(
 
 
 def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
-    open_store: Callable[..., Any], locks: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
-    store, other = open_store(), open_store()
+    store, other = open_memory(), open_memory()
     store.get_or_create("c", "user", "agent")
 
     def change(*, meanwhile: Callable[[], object]) -> None:
@@ -120,10 +96,10 @@ def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
 
 
 def test_a_block_that_was_interrupted_has_released_its_lock(
-    open_store: Callable[..., Any], locks: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
     """The program ends next, and with it its threads."""
-    store = open_store()
+    store = open_memory()
     store.get_or_create("c", "user", "agent")
 
     with pytest.raises(KeyboardInterrupt), store.locked("c"):
@@ -133,9 +109,9 @@ def test_a_block_that_was_interrupted_has_released_its_lock(
 
 
 def test_a_block_whose_state_has_expired_saves_nothing(
-    open_store: Callable[..., Any], locks: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
-    store = open_store()
+    store = open_memory()
     store.get_or_create("c", "user", "agent")
 
     def end_late() -> None:
@@ -149,8 +125,10 @@ def test_a_block_whose_state_has_expired_saves_nothing(
     assert store.get_or_create("c", "another", "agent").user_id == "another"
 
 
-def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: Locks) -> None:
-    with open_sync(config, lease_seconds=0.3) as store:
+def test_a_long_block_keeps_its_lock_and_ends_its_thread(
+    memory_config: Config, locks: Locks
+) -> None:
+    with open_sync(memory_config, lease_seconds=0.3) as store:
         store.get_or_create("c", "user", "agent")
         threads = threading.active_count()
 
@@ -169,11 +147,11 @@ def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: 
 
 
 def test_an_update_waits_for_a_block_in_another_process_that_is_longer_than_its_lease(
-    open_store: Callable[..., Any], config: Config
+    open_memory: Callable[..., Any], memory_config: Config
 ) -> None:
-    store = open_store()
+    store = open_memory()
     store.get_or_create("c", "user", "agent")
-    with process("hold", {**config, "lease_seconds": 0.5}) as holder:
+    with process("hold", {**memory_config, "lease_seconds": 0.5}) as holder:
         assert line_from(holder) == "held"
         threading.Timer(1, send_line, [holder]).start()
         started = time.monotonic()
@@ -187,12 +165,13 @@ def test_an_update_waits_for_a_block_in_another_process_that_is_longer_than_its_
     assert updated.revision == 3
 
 
-def test_processes_without_a_pause_lose_no_update_and_starve_nobody(config: Config) -> None:
+def test_processes_without_a_pause_lose_no_update_and_starve_nobody(memory_config: Config) -> None:
     processes, count = 8, size(25, 200)
-    with ExitStack() as stack, open_sync(config) as store:
+    with ExitStack() as stack, open_sync(memory_config) as store:
         store.get_or_create("c", "user", "agent")
         updaters = [
-            stack.enter_context(process("update", config, str(count))) for _ in range(processes)
+            stack.enter_context(process("update", memory_config, str(count)))
+            for _ in range(processes)
         ]
         assert [line_from(updater) for updater in updaters] == ["ready"] * processes
         for updater in updaters:

@@ -35,13 +35,6 @@ async def test_an_async_store_works_on_fakeredis() -> None:
         assert await one.delete("c") is True
 
 
-def test_a_sync_client_without_a_socket_timeout_draws_a_warning(url: str) -> None:
-    client = redis.Redis.from_url(url, socket_timeout=None)
-
-    with pytest.warns(RuntimeWarning, match="socket_timeout"):
-        sync.RedisWorkingMemoryStore(client)
-
-
 @pytest.mark.parametrize("decode", [True, False])
 def test_the_encoding_of_a_client_does_not_affect_stored_text(url: str, decode: bool) -> None:
     with (

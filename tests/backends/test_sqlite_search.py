@@ -36,10 +36,6 @@ def opened(path: Path, **options: Any) -> MessageStore:
     return MessageStore.initialize({"storage": storage, "path": str(path), **options})
 
 
-def ids(store: MessageStore, query: str) -> list[str]:
-    return [one.message.id for one in store.search_messages(query)]
-
-
 def raw(path: Path) -> bytes:
     """All bytes of a database, and of its -wal file."""
     return b"".join(file.read_bytes() for file in path.parent.iterdir())
@@ -71,24 +67,6 @@ def test_the_first_line_of_a_json_file_says_that_it_has_search(tmp_path: Path) -
     assert path.read_bytes().startswith(b'{"version": 1,\n')
 
 
-def test_what_a_store_writes_that_was_open_before_is_found(path: Path) -> None:
-    with opened(path) as early, opened(path) as late:
-        early.store_conversation(conversation())
-        early.store_message(message("m1", original_content="tea"))
-        late.backend.make_search("")
-        while late.backend.fill_search(10) is not None:
-            pass
-
-        for text in ("milk", "salt", "tea"):
-            early.store_message(message("m2", original_content=text))
-        assert ids(late, "tea") == ["m2", "m1"]
-        early.delete_message("m1")
-        assert ids(late, "tea") == ["m2"]
-        late.backend.make_search(None)
-        early.store_message(message("m3", original_content="tea"))
-        late.store_message(message("m4", original_content="tea"))
-
-
 def test_the_index_has_each_message_once(path: Path, store: MessageStore) -> None:
     for number in range(50):
         store.store_message(message(f"m{number % 20}", original_content=f"word{number} a"))
@@ -103,22 +81,14 @@ def test_the_index_has_each_message_once(path: Path, store: MessageStore) -> Non
         assert connection.execute(indexed).fetchall() == connection.execute(stored).fetchall() != []
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "DELETE FROM search_index WHERE id IN ('m3', 'm59')",
-        "DELETE FROM stored_messages WHERE id IN ('m3', 'm59')",
-    ],
-    ids=["entries", "messages"],
-)
-def test_a_damaged_index_is_mended_when_it_is_filled(
-    path: Path, store: MessageStore, damage: str
+def test_entries_without_messages_are_removed_when_the_index_is_filled(
+    path: Path, store: MessageStore
 ) -> None:
     store.store_messages([message(f"m{n}", original_content="tea", timestamp=n) for n in range(60)])
     store.store_message(message("n1", original_content="milk", timestamp=99))
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TRIGGER search_deleted")
-        connection.execute(damage)
+        connection.execute("DELETE FROM stored_messages WHERE id IN ('m3', 'm59')")
 
     while store.backend.fill_search(10) is not None:
         pass
@@ -167,7 +137,7 @@ def test_a_list_of_the_newest_reads_as_much_of_a_large_store_as_of_a_small_one(
 
     number = 0
     counts = []
-    for size in (2_500, 10_000):
+    for size in (1_500, 6_000):
         new = range(number, size)
         texts = [message(f"m{n}", original_content="tea", timestamp=n * 60_000) for n in new]
         store.store_messages(texts)

@@ -42,8 +42,8 @@ class SavesThoughTheBlockRaised(InMemoryWorkingMemoryStore):
             except BaseException:
                 changed = checked_copy(memory, WorkingMemory, "wm")
                 self.backend.write(
-                    Save(cid, new_mark(), self._updates.load(cid).mark, changed),
-                    lambda _: None,
+                    Save(cid, new_mark(), self._load(cid).mark, changed, changed),
+                    lambda stored: stored,
                     Deadline(1.0),
                 )
                 raise
@@ -90,7 +90,7 @@ class SavesOverOneMadeAnew(InMemoryWorkingMemoryStore):
 
 
 class _DoesNotCount(MemoryBackend):
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         if isinstance(save.data, WorkingMemory) and save.data.revision > 1:
             set_unvalidated(save.data, revision=save.data.revision - 1)
         return super().write(save, again, deadline)
@@ -113,13 +113,13 @@ class SavesWhatDidNotApply(InMemoryWorkingMemoryStore):
 class KeepsTheLockOnErrors(InMemoryWorkingMemoryStore):
     def __init__(self) -> None:
         super().__init__(lock_timeout=0.01)
-        self._updates.abandon_block = lambda *_: None  # type: ignore[method-assign]
+        self._end_block = lambda *_: None  # type: ignore[method-assign]
 
 
 class HandsOutWhatItKeeps(InMemoryWorkingMemoryStore):
     def get_or_create(self, cid: str, user_id: str, agent_id: str) -> WorkingMemory:
         super().get_or_create(cid, user_id, agent_id)
-        kept = self._updates.load(cid).data
+        kept = self._load(cid).data
         assert isinstance(kept, WorkingMemory)
         return kept
 
@@ -134,7 +134,7 @@ class _WithoutBraces(MemoryBackend):
     ) -> Stored:
         return super().load(conversation_id.strip("{}"), deadline, renew=renew)
 
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         plain = save._replace(conversation_id=save.conversation_id.strip("{}"))
         return super().write(plain, again, deadline)
 
@@ -153,14 +153,14 @@ class CreatesOverWhatIsThere(InMemoryWorkingMemoryStore):
 class LetsTheLockGoAfterLoading(InMemoryWorkingMemoryStore):
     def __init__(self) -> None:
         super().__init__()
-        take = self._updates.lock
+        take = self._lock
 
         def take_and_let_go(block: Block) -> Stored:
             stored = take(block)
-            self._updates._calls.release(block.conversation_id, block)
+            self._calls.release(block.conversation_id, block)
             return stored
 
-        self._updates.lock = take_and_let_go  # type: ignore[method-assign]
+        self._lock = take_and_let_go  # type: ignore[method-assign]
 
 
 class SavesTheFirstResult(InMemoryWorkingMemoryStore):
@@ -175,7 +175,7 @@ class SavesTheFirstResult(InMemoryWorkingMemoryStore):
         memory = self.get(conversation_id)
         assert memory is not None
         transition(memory)
-        self._updates.change(conversation_id, lambda _: memory)
+        self._change(conversation_id, lambda _: memory)
         return memory
 
 
@@ -206,7 +206,7 @@ class OneLock(KeyedLocks[Deadline | Block]):
 class HasOneLockForAll(InMemoryWorkingMemoryStore):
     def __init__(self) -> None:
         super().__init__(lock_timeout=0.01)
-        self._updates._calls = OneLock()
+        self._calls = OneLock()
 
 
 def drive(broken: Callable[[], WorkingMemoryStore]) -> None:

@@ -286,6 +286,13 @@ def test_a_damaged_file_is_noticed(url: str, path: str) -> None:
     status, found = one_found("--store", url)
     assert (status, found["level"]) == (1, "error")
     assert "line 1" in found["text"]
+    assert "restore the file" in found["cure"]
+
+
+def test_the_cure_of_a_file_is_not_that_of_a_server(tmp_path: Path) -> None:
+    found = one_found("--store", f"sqlite:{tmp_path}")[1]
+    assert "Is a directory" in found["text"]
+    assert "correct the path" in found["cure"]
 
 
 def test_a_file_that_cannot_be_read_is_named_without_what_it_holds(url: str, path: str) -> None:

@@ -20,6 +20,7 @@ from jazzmine.records.encrypted import ENCRYPTED_KEY
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange
 from jazzmine.records.rows import RowDecoder
+from jazzmine.records.stored_memory import Stored
 from jazzmine.records.working_memory import WorkingMemory
 from tests.behaviour.memory_samples import busy
 from tests.encryption.keys import (
@@ -237,8 +238,9 @@ STATES = StateForm(keyring(FIRST))
 
 def test_a_state_opens_where_it_was_sealed() -> None:
     memory = busy("c1")
+    stored = Stored("mark", STATES.written(memory), memory.user_id)
 
-    assert STATES.read(STATES.written(memory), "c1", memory.user_id, WorkingMemory) == memory
+    assert STATES.read("c1", stored, WorkingMemory) == memory
 
 
 STATE_CHANGES: dict[str, Callable[[bytes], tuple[bytes, str, str]]] = {
@@ -256,6 +258,7 @@ STATE_CHANGES: dict[str, Callable[[bytes], tuple[bytes, str, str]]] = {
 @pytest.mark.parametrize("change", STATE_CHANGES)
 def test_a_state_that_was_changed_does_not_open(change: str) -> None:
     data = STATES.written(WorkingMemory("c1", "ann", "desk"))
+    changed, conversation_id, user_id = STATE_CHANGES[change](data)
 
     with pytest.raises(DecryptionError, match=r"^the working memory of conversation 'c\d'"):
-        STATES.read(*STATE_CHANGES[change](data), WorkingMemory)
+        STATES.read(conversation_id, Stored("mark", changed, user_id), WorkingMemory)

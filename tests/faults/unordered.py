@@ -17,7 +17,7 @@ from jazzmine.sync.working_memory import WorkingMemoryStore
 class WritesOverAnything(MemoryBackend):
     """Writes whatever is stored."""
 
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         time.sleep(0.0005)
         stored = self.load(save.conversation_id, deadline)
         return super().write(save._replace(read_mark=stored.mark), again, deadline)
@@ -35,4 +35,4 @@ class Unordered(WorkingMemoryStore):
 
     def __init__(self) -> None:
         super().__init__(WritesOverAnything(3600.0), MemoryOptions())
-        self._updates._calls = NoLocks()
+        self._calls = NoLocks()

@@ -12,6 +12,8 @@ import redis.asyncio
 import redis.asyncio.sentinel
 import redis.sentinel
 
+from jazzmine._async.clients.redis import RedisClient
+from jazzmine._sync.clients.redis import RedisClient as SyncRedisClient
 from tests.servers.redis import Cluster, Sentinels, Server, database, running
 
 Config = dict[str, object]
@@ -78,12 +80,18 @@ def _with_sentinels(client: Any) -> Any:
 @contextmanager
 def _clients(make: Callable[[], Any], make_sync: Callable[[], Any]) -> Iterator[None]:
     """Replace the client for a URL by one that no URL can describe."""
-    module = "working_memory.redis.client_for"
     with (
-        patch(f"jazzmine._async.{module}", lambda url, reply_timeout: make()),
-        patch(f"jazzmine._sync.{module}", lambda url, patience: make_sync()),
+        _from_url(RedisClient, make),
+        _from_url(SyncRedisClient, make_sync),
     ):
         yield
+
+
+def _from_url(kind: Any, make: Callable[[], Any]) -> Any:
+    def from_url(url: str, timeout: float, attempt_seconds: float) -> Any:
+        return kind(make(), timeout, url, attempt_seconds)
+
+    return patch.object(kind, "from_url", from_url)
 
 
 @contextmanager

@@ -27,41 +27,30 @@ __all__ = [
     "sync_time_limit",
 ]
 
-# The async API
-
 AsyncAnyRedis: TypeAlias = "redis.asyncio.Redis | redis.asyncio.RedisCluster"
+SyncAnyRedis: TypeAlias = "redis.Redis | redis.RedisCluster"
 
+# A call of the sync API is limited by the time-outs of its client's sockets. In the async API, a
+# `socket_timeout` would make a task for each command, which may lose a cancellation before
+# Python 3.12.
 async_time_limit = asyncio.timeout
-
-
-def async_redis() -> ModuleType:
-    """Return the module with the clients."""
-    redis_driver()
-    import redis.asyncio
-    import redis.asyncio.retry
-
-    return redis.asyncio
+sync_time_limit = nullcontext
 
 
 def async_socket_timeout(seconds: float) -> float | None:
-    """Return the `socket_timeout` of a client whose calls may wait so long.
-
-    The time limit ends every wait. A `socket_timeout` makes a task for each command, which may
-    lose a cancellation before Python 3.12.
-    """
+    """Return the `socket_timeout` of a client whose calls may wait so long."""
     return None
-
-
-# The sync API
-
-SyncAnyRedis: TypeAlias = "redis.Redis | redis.RedisCluster"
-
-# The time-outs of the client's sockets limit a call.
-sync_time_limit = nullcontext
-
-sync_redis = redis_driver
 
 
 def sync_socket_timeout(seconds: float) -> float | None:
     """Return the `socket_timeout` of a client whose calls may wait so long."""
     return seconds
+
+
+def async_redis() -> ModuleType:
+    """Return the module with the clients."""
+    clients: ModuleType = redis_driver().asyncio
+    return clients
+
+
+sync_redis = redis_driver

@@ -14,7 +14,7 @@ from jazzmine.cli.output import counted, error_text, line, print_json, say, show
 from jazzmine.cli.program import UNAVAILABLE, command
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
 from jazzmine.config import MongoDBConfig, PostgresConfig, RedisConfig
-from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError
+from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError, LockTimeoutError
 from jazzmine.findings import Finding, failed, fine, warning
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
@@ -92,12 +92,14 @@ def _cure_of(error: Exception) -> str:
             "add the key that was used to JAZZMINE_ENCRYPTION; of plain values, jazzmine rekey with"
             " encryption_accepts_plain=true in the URL"
         )
+    if isinstance(error, LockTimeoutError):
+        return "end the program that holds the lock"
     if unavailable(error):
         return (
             "start the server, or correct the host, the port, the user or the password in the"
             " address; look for a firewall between"
         )
-    return "mend or restore the file"
+    return "correct the path, or mend or restore the file"
 
 
 def _print(name: str, finding: Finding, as_json: bool) -> None:
@@ -112,7 +114,7 @@ def _print(name: str, finding: Finding, as_json: bool) -> None:
 
 
 def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
-    can_open = True
+    can_open = named.config.storage != "memory"
     for finding in _check_place(named, mend):
         can_open = can_open and (finding.level != "error" or isinstance(named.config, RedisConfig))
         yield finding
@@ -166,7 +168,8 @@ def _check_file(path: str) -> Iterator[Finding]:
     if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         yield fine(f"{path} and its folder may be written")
     else:
-        yield failed(f"{path} or its folder may not be written", f"chown or chmod u+w {folder}")
+        cure = f"chown or chmod u+w {folder}; or mount its file system writable"
+        yield failed(f"{path} or its folder may not be written", cure)
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & 0o007:
         yield warning(f"every user of this machine may read {path}", f"chmod 600 {path}")

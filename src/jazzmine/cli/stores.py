@@ -100,7 +100,7 @@ class Named(Generic[AnyStore]):
     @contextmanager
     def open(self, *, create: bool = False) -> Iterator[AnyStore]:
         """Open the store for a block; only with `create` it may be made, or brought up to date."""
-        if create and self.config.storage == "memory":
+        if self.config.storage == "memory":
             raise Refused("memory: belongs to one process: what is stored there is lost at its end")
         if not create:
             self.require_current()

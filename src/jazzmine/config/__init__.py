@@ -17,6 +17,7 @@ from jazzmine.config.message_stores import (
 from jazzmine.config.working_memories import (
     MemoryOptions,
     MemoryStoreConfig,
+    MoreMemoryOptions,
     PostgresMemoryConfig,
     RedisConfig,
     SQLiteMemoryConfig,
@@ -29,6 +30,7 @@ __all__ = [
     "MemoryOptions",
     "MemoryStoreConfig",
     "MongoDBConfig",
+    "MoreMemoryOptions",
     "PostgresConfig",
     "PostgresMemoryConfig",
     "RedisConfig",

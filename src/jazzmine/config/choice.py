@@ -218,8 +218,9 @@ def _read_mapping(
             # Perhaps the key "storage" was forgotten: this storage is the default.
             others = [repr(each.storage) for each in kinds if key in each.__dataclass_fields__]
             meant = f"; it is one of {' and '.join(others)}" if others else ""
+            default = "" if "storage" in config else ", the default"
             raise ConfigurationError(
-                f"unknown key {key!r} for storage {kind.storage!r}"
+                f"unknown key {key!r} for storage {kind.storage!r}{default}"
                 f"{meant or hint(str(key), ['storage', *names])}"
             )
     for option in known:

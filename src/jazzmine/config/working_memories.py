@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 from urllib.parse import urlsplit
 
 from jazzmine.config.base import BackendConfig
 from jazzmine.config.message_stores import MemoryMessagesConfig, PostgresConfig, SQLiteConfig
+from jazzmine.encryption import Keyring
 from jazzmine.errors import InvalidAddressError
 
 
@@ -28,6 +29,16 @@ class MemoryOptions(BackendConfig):
     lease_seconds: float = 10.0
     strict: bool = False
     timeout: float = 30.0
+
+
+class MoreMemoryOptions(TypedDict, total=False):
+    """The options of every working memory that a store's class takes by keyword alone."""
+
+    lease_seconds: float
+    strict: bool
+    timeout: float
+    encryption: Keyring | str | None
+    encryption_accepts_plain: bool
 
 
 @dataclass(frozen=True)

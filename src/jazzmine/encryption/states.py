@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from jazzmine.encryption.keyring import Keyring, context, require_accepted
 from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_without_keys
 from jazzmine.records.memory_json import from_json, to_json
+from jazzmine.records.stored_memory import Data, Stored
 from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
@@ -41,7 +42,7 @@ class StateForm:
         return _encrypted(self.keyring, data, memory.conversation_id, memory.user_id)
 
     def read(
-        self, data: bytes, conversation_id: str, user_id: str, kind: type[WorkingMemory]
+        self, conversation_id: str, stored: Stored, kind: type[WorkingMemory]
     ) -> WorkingMemory | None:
         """Return the working memory that was stored; log one that cannot be read, and return None.
 
@@ -49,7 +50,7 @@ class StateForm:
             DecryptionError: it does not open, is not encrypted, or there are no keys.
             NewerFormatError: a newer version of this library wrote it.
         """
-        opened = self._opened(data, conversation_id, user_id)
+        opened = self.opened(conversation_id, stored)
         try:
             return from_json(opened, kind)
         except ValidationError as error:
@@ -61,28 +62,32 @@ class StateForm:
             )
             return None
 
-    def rekeyed(self, data: bytes, conversation_id: str, user_id: str) -> bytes:
-        """Return the stored state, encrypted with the first key; raise as `read`."""
+    def rekeyed(self, conversation_id: str, stored: Stored) -> Data:
+        """Return what is stored, encrypted with the first key; itself if it is. Raise as `read`."""
         assert self.keyring is not None
-        opened = self._opened(data, conversation_id, user_id)
-        return _encrypted(self.keyring, opened, conversation_id, user_id)
+        if stored.data is None or self.key_id(stored) == self.keyring.first_id:
+            return stored.data
+        opened = self.opened(conversation_id, stored)
+        return _encrypted(self.keyring, opened, conversation_id, stored.user_id)
 
-    def key_id(self, data: bytes) -> str | None:
+    def key_id(self, stored: Stored) -> str | None:
         """Return the id of the key of a stored state; None if it is plain."""
-        text = _encrypted_text(data)
+        text = _encrypted_text(stored)
         return None if text is None else text.partition(":")[0]
 
-    def _opened(self, data: bytes, conversation_id: str, user_id: str) -> bytes:
-        text = _encrypted_text(data)
+    def opened(self, conversation_id: str, stored: Stored) -> bytes:
+        """Return the JSON of what is stored; raise as `read`."""
+        text = _encrypted_text(stored)
         name = f"the working memory of conversation {conversation_id!r}"
-        if self.keyring is None:
-            if text is not None:
-                raise encrypted_without_keys(name, text)
-            return data
-        if text is None:
+        if self.keyring is not None and text is not None:
+            context = _context(conversation_id, stored.user_id)
+            return self.keyring.decrypt_text(text, context, name)
+        if text is not None:
+            raise encrypted_without_keys(name, text)
+        if self.keyring is not None:
             require_accepted(self._accepts_plain, name)
-            return data
-        return self.keyring.decrypt_text(text, _context(conversation_id, user_id), name)
+        assert isinstance(stored.data, bytes)
+        return stored.data
 
 
 def _encrypted(keyring: Keyring, data: bytes, conversation_id: str, user_id: str) -> bytes:
@@ -90,8 +95,9 @@ def _encrypted(keyring: Keyring, data: bytes, conversation_id: str, user_id: str
     return b"%b%b%b" % (_HEAD, text.encode(), _END)
 
 
-def _encrypted_text(data: bytes) -> str | None:
-    if not data.startswith(_HEAD):
+def _encrypted_text(stored: Stored) -> str | None:
+    data = stored.data
+    if not isinstance(data, bytes) or not data.startswith(_HEAD):
         return None
     return data[len(_HEAD) :].removesuffix(_END).decode(errors="replace")
 

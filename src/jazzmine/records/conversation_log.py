@@ -156,7 +156,7 @@ def messages_stored_before(
     if stored:
         raise IntegrityError(
             f"only some of the messages are stored already: {', '.join(map(repr, stored))};"
-            " repeat an append with the same messages"
+            " repeat an append with the same messages, or append only new ones"
         )
     raise NotFoundError(f"message {replace_after!r} is no message of this conversation")
 

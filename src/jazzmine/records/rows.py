@@ -157,6 +157,13 @@ def body_of(row: Row) -> Any:
         return None
 
 
+def id_in(row: Row, name: str) -> str:
+    """Return an id in the record of a row as it is stored; "" if the row cannot be read."""
+    body = body_of(row)
+    value = body.get(name) if isinstance(body, dict) else None
+    return value if isinstance(value, str) else ""
+
+
 def row_id(row: Row) -> str:
     """Return the id of a row."""
     stored = row[0]

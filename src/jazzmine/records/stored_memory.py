@@ -44,7 +44,8 @@ class Save(NamedTuple):
     Attributes:
         mark: the mark of this save.
         read_mark: the mark of what must be stored now; "" for nothing.
-        data: the new state; None to delete.
+        data: the new state as it is stored; None to delete.
+        state: the new state as the call has made it.
         user_id: its user.
         format: the number of the format of the data.
         token: the lock that this save holds and releases; "" without one.
@@ -54,6 +55,7 @@ class Save(NamedTuple):
     mark: str
     read_mark: str
     data: Data
+    state: Data
     user_id: str = ""
     format: int = FORMAT
     token: str = ""

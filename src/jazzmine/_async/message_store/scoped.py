@@ -20,7 +20,7 @@ from jazzmine.records.conversation_log import DeletedCounts, unknown_conversatio
 from jazzmine.records.hook_arguments import Append, ConversationPage, Turn
 from jazzmine.records.log import Erasure
 from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole, SearchOrder
-from jazzmine.records.rows import Row, body_of, row_id
+from jazzmine.records.rows import id_in, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -75,7 +75,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     async def _owner(self, conversation_id: str) -> str | None:
         """Return whose a conversation is; None if it is not stored."""
         row = await self._store.backend.get_conversation(conversation_id)
-        return None if row is None else _field(row, "user_id")
+        return None if row is None else id_in(row, "user_id")
 
     async def _require_free(self, conversation: Conversation) -> None:
         """Raise an error if a conversation, or the one with its id, is another user's."""
@@ -92,7 +92,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
             row = await backend.get_message(record_id)
         else:
             row = await backend.get_trace("id", record_id)
-        owner = "" if row is None else _field(row, "conversation_id")
+        owner = "" if row is None else id_in(row, "conversation_id")
         return bool(owner) and await self._has(owner)
 
     async def _require_after(self, kind: RecordKind, after: str | None) -> None:
@@ -377,10 +377,3 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
         return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
 
     prune_conversations = for_user(MessageStore.prune_conversations)
-
-
-def _field(row: Row, name: str) -> str:
-    """Return an id in the record of a row; "" if the row cannot be read."""
-    body = body_of(row)
-    value = body.get(name) if isinstance(body, dict) else None
-    return value if isinstance(value, str) else ""

@@ -12,8 +12,8 @@ from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
 __all__ = ["Again", "WorkingMemoryBackend"]
 
-# Makes, from what is stored, the next save of a call; None if it does not apply there.
-Again: TypeAlias = "Callable[[Stored], Save | None]"
+# Makes, from what is stored, the next save of a call; or returns it if there is nothing to save.
+Again: TypeAlias = "Callable[[Stored], Save | Stored]"
 
 
 class WorkingMemoryBackend(Backend):
@@ -42,18 +42,18 @@ class WorkingMemoryBackend(Backend):
         """
 
     @abstractmethod
-    async def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    async def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         """Write, if what is stored has the mark that was read.
 
         In one step:
 
         - If the lock is free, or held with the save's token, and what is stored has the mark
           `read_mark`, then the state is written with its mark before the 15 marks before it, its
-          time to live starts anew, and the lock is released: the outcome is None.
-        - If the save's mark is among those stored, an earlier attempt has written: None.
+          time to live starts anew, and the lock is released: the outcome is the save.
+        - If the save's mark is among those stored, an earlier attempt has written: the same.
         - If another token holds the lock, the outcome is `Locked`.
         - Otherwise the outcome is what is stored. A back end whose transaction includes this call
-          may save `again(stored)` instead, unless that is None.
+          may write `again(stored)` instead, which is the outcome then.
         """
 
     @abstractmethod
@@ -82,9 +82,6 @@ class WorkingMemoryBackend(Backend):
         """Return how many conversations have a state."""
         return len(await self.conversations(deadline))
 
-    async def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        """Delete what is left of a user's states that have expired, in the files too."""
-
-    async def sweep(self, deadline: Deadline) -> bool:
-        """Delete some of what has expired; return whether there may be more."""
+    async def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
+        """Delete some of what has expired, or all of a user's; return whether there may be more."""
         return False

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresBackend", "PostgresWorkingMemoryStore"]
 
-_ATTEMPTS_TO_CREATE = 4
+_ATTEMPTS = 4
 
 
 class PostgresWorkingMemoryStore(WorkingMemoryStore):
@@ -58,7 +58,7 @@ class PostgresBackend(WorkingMemoryBackend):
         marks, data, user_id = rows[0]
         return Stored(marks[:16], data, from_text(user_id or ""))
 
-    async def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    async def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         parameters = {
             **save._asdict(),
             "conversation_id": to_text(save.conversation_id),
@@ -66,26 +66,24 @@ class PostgresBackend(WorkingMemoryBackend):
             "ttl": self._ttl,
         }
         statement = sql.DELETE if save.data is None else sql.WRITE if save.read_mark else sql.CREATE
-        unseen = 0
-        while True:
+        for _ in range(_ATTEMPTS):
             rows = await self.client.run(statement, parameters, deadline=deadline)
             if rows:
                 is_written, marks, *others = rows[0]
                 if is_written or save.mark in marks:
-                    return None
+                    return save
                 outcome = _outcome(marks, *others)
                 # Beside what was read it would have written, and it may have: at an attempt whose
                 # reply was lost, and whose end this one has waited for.
                 if isinstance(outcome, Locked) or outcome.mark != save.read_mark:
                     return outcome
-            elif statement is not sql.CREATE:
+            elif save.read_mark:
                 return Stored()
-            elif (unseen := unseen + 1) == _ATTEMPTS_TO_CREATE:
-                # Nobody can have made and deleted it so often: it is there, and a policy hides it.
-                raise IntegrityError(
-                    f"the id {save.conversation_id!r} is that of a working memory that this role"
-                    " does not see; nothing was written"
-                )
+        # Nobody can have made and deleted it so often: it is there, and a policy hides it.
+        raise IntegrityError(
+            f"the id {save.conversation_id!r} is that of a working memory that this role does not"
+            " see; nothing was written"
+        )
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         parameters = {
@@ -109,19 +107,20 @@ class PostgresBackend(WorkingMemoryBackend):
     async def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
     ) -> list[str]:
-        statement = sql.CONVERSATIONS if user_id is None else sql.CONVERSATIONS_OF
-        parameters = {"user_id": to_text(user_id or ""), "limit": limit}
-        rows = await self.client.run(statement, parameters, deadline=deadline)
+        parameters = {"user_id": user_id and to_text(user_id), "limit": limit}
+        # Its index serves only a statement that is planned for this very user.
+        rows = await self.client.run(
+            sql.CONVERSATIONS, parameters, prepare=False, deadline=deadline
+        )
         return [from_text(row[0]) for row in rows]
 
     async def count(self, deadline: Deadline) -> int:
         return int((await self.client.run(sql.COUNT, {}, deadline=deadline))[0][0])
 
-    async def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        await self.client.run(sql.ERASE_EXPIRED, {"user_id": to_text(user_id)}, deadline=deadline)
-
-    async def sweep(self, deadline: Deadline) -> bool:
-        deleted = await self.client.run(sql.SWEEP, deadline=deadline)
+    async def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
+        statement = sql.SWEEP if user_id is None else sql.ERASE_EXPIRED
+        parameters = {"user_id": to_text(user_id or "")}
+        deleted = await self.client.run(statement, parameters, deadline=deadline)
         return len(deleted) == sql.SWEPT_AT_ONCE
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
-from jazzmine._async.clients.redis import RedisClient, client_for, require_client
+from jazzmine._async.clients.redis import RedisClient
 from jazzmine._async.working_memory.backend import Again, WorkingMemoryBackend
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine._compat.redis import AsyncAnyRedis as AnyRedis
@@ -12,9 +12,8 @@ from jazzmine.backends.addresses import wrong_option
 from jazzmine.backends.redis import keys as layout
 from jazzmine.backends.redis.driver import option_names, redis_driver
 from jazzmine.backends.redis.keys import keys_of
-from jazzmine.config import MemoryOptions, RedisConfig
+from jazzmine.config import MemoryOptions, MoreMemoryOptions, RedisConfig
 from jazzmine.deadline import Deadline, milliseconds
-from jazzmine.encryption import Keyring
 from jazzmine.errors import InvalidAddressError
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
 
@@ -36,10 +35,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             leaves the client open.
         ttl_seconds: how long, in s, a working memory is kept after it was saved last.
         lock_timeout: how long, in s, an update waits for a `locked` block of another call.
-        timeout: how long, in s, a call may take, however often it repeats its commands.
-        lease_seconds: how long, in s, a block of a process that died delays the others.
-        strict: whether a transition that does not apply raises `NotAppliedError`.
-        encryption, encryption_accepts_plain: as `initialize` takes them.
+        options: the others of `initialize` that every back end has, such as `timeout`.
 
     Raises:
         TypeError: `redis_client` is not a client of redis-py of the store's own kind.
@@ -50,24 +46,12 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         redis_client: AnyRedis,
         ttl_seconds: float = 3600,
         lock_timeout: float = 15,
-        *,
-        timeout: float = 30,
-        lease_seconds: float = 10,
-        strict: bool = False,
-        encryption: Keyring | str | None = None,
-        encryption_accepts_plain: bool = False,
+        **options: Unpack[MoreMemoryOptions],
     ) -> None:
-        require_client(redis_client)
-        config = MemoryOptions(
-            ttl_seconds=ttl_seconds,
-            lock_timeout=lock_timeout,
-            timeout=timeout,
-            lease_seconds=lease_seconds,
-            strict=strict,
-            encryption=encryption,
-            encryption_accepts_plain=encryption_accepts_plain,
-        )
-        client = RedisClient(redis_client, timeout)
+        config = MemoryOptions(ttl_seconds=ttl_seconds, lock_timeout=lock_timeout, **options)
+        client: Any = redis_client
+        if not isinstance(client, RedisClient):
+            client = RedisClient(client, config.timeout)
         super().__init__(_Redis(client, config), config)
 
 
@@ -79,21 +63,15 @@ def redis_store(config: RedisConfig) -> RedisWorkingMemoryStore:
     """
     driver, options = redis_driver(), {**vars(config)}
     url = options.pop("url")
+    # How long a server is waited for at once: several times in a call, and in a lease.
+    attempt_seconds = min(config.timeout / 4, config.lease_seconds / 2)
     try:
-        client = client_for(url, _attempt_seconds(config))
+        client: Any = RedisClient.from_url(url, config.timeout, attempt_seconds)
     except (TypeError, ValueError, driver.RedisError) as error:
         # The driver's text may repeat the URL, and with it the password.
         wrong = wrong_option(url, error, option_names(), config.url_options())
         raise InvalidAddressError(f"url is not a URL that redis-py accepts{wrong}") from None
-    store = RedisWorkingMemoryStore(client, **options)
-    assert isinstance(store.backend, _Redis)
-    store.backend.client.own(url, _attempt_seconds(config))
-    return store
-
-
-def _attempt_seconds(config: MemoryOptions) -> float:
-    """Return how long a server is waited for at once: several times in a call, and in a lease."""
-    return min(config.timeout / 4, config.lease_seconds / 2)
+    return RedisWorkingMemoryStore(client, **options)
 
 
 class _Redis(WorkingMemoryBackend):
@@ -123,14 +101,15 @@ class _Redis(WorkingMemoryBackend):
         marks, data, user = found[:3]
         return Stored(_text(marks)[:16], data, _text(user))
 
-    async def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    async def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         """Write with a script."""
+        # The client would encode other text than ASCII as its owner wants it.
         arguments: list[str | bytes | int] = [save.read_mark, save.mark, save.token]
         if isinstance(save.data, bytes):
-            arguments += [self._ttl, save.data, save.user_id, save.format]
+            arguments += [self._ttl, save.data, save.user_id.encode(), save.format]
         keys = keys_of(save.conversation_id)
         reply = await self.client.run(layout.WRITE, keys, arguments, deadline)
-        return None if isinstance(reply, int) or save.mark in _text(reply[0]) else _outcome(*reply)
+        return save if isinstance(reply, int) or save.mark in _text(reply[0]) else _outcome(*reply)
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         """Lock with a script."""
@@ -143,7 +122,7 @@ class _Redis(WorkingMemoryBackend):
     async def _lock(self, lock: Lock, deadline: Deadline) -> Any:
         lasts = milliseconds(lock.seconds) if lock.seconds else 0
         ttl = self._ttl_in_block if lock.token else self._ttl
-        arguments = (lock.token, lasts, lock.holder, int(lock.renews), ttl)
+        arguments = (lock.token, lasts, lock.holder.encode(), int(lock.renews), ttl)
         keys = keys_of(lock.conversation_id)
         return await self.client.run(layout.LOCK, keys, arguments, deadline)
 

@@ -39,21 +39,12 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
         if await self._owner(conversation_id) not in (None, self._user_id):
             raise id_taken("working memory of conversation", conversation_id)
 
-    def _require_own(self, memory: WorkingMemory) -> None:
-        """Raise `NotFoundError` if what is stored now is another user's."""
-        if memory.user_id != self._user_id:
-            self._known.pop(memory.conversation_id, None)
-            raise no_working_memory(memory.conversation_id)
-
     # Whole working memories
 
     @composed
     async def get(self, conversation_id: str) -> WorkingMemory | None:
         """Return a conversation's working memory if it is the user's, or None."""
-        if not await self._has(conversation_id):
-            return None
-        memory = await self._store.get(conversation_id)
-        return memory if memory is not None and memory.user_id == self._user_id else None
+        return await self._store.get(conversation_id) if await self._has(conversation_id) else None
 
     @composed
     async def get_or_create(
@@ -104,7 +95,6 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
         """Change a working memory of the user by a function, in one step."""
 
         def change(memory: WorkingMemory) -> bool | None:
-            self._require_own(memory)
             changed = transition(memory)
             self._own(memory.user_id)
             return changed
@@ -120,7 +110,6 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
         self.require_open()
         await self._require(conversation_id)
         async with self._store.locked(conversation_id, message_id) as memory:
-            self._require_own(memory)
             yield memory
             self._own(memory.user_id)
             self.require_open()
@@ -129,10 +118,5 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
         self, conversation_id: str, transition: Callable[[WorkingMemory], bool]
     ) -> WorkingMemory:
         """Make a transition of a working memory of the user; all transitions end here."""
-
-        def change(memory: WorkingMemory) -> bool:
-            self._require_own(memory)
-            return transition(memory)
-
         await self._require(conversation_id)
-        return await self._store._update(conversation_id, change)
+        return await self._store._update(conversation_id, transition)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,57 +14,18 @@ from jazzmine.backends.redis.driver import (
     connection_settings,
     failures,
     is_cluster,
-    is_of_another_type,
     is_transient,
     redis_driver,
-    settings_of,
     translated,
 )
 from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
-__all__ = ["RedisClient", "client_for", "require_client"]
-
-# How many connections a store's own client opens.
-_CONNECTIONS = 16
+__all__ = ["RedisClient"]
 
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
-
-
-def require_client(client: Any) -> None:
-    """Raise `TypeError` unless this is a client for this API; warn where nothing ends a call."""
-    module = redis_module()
-    if not isinstance(client, (module.Redis, module.RedisCluster)):
-        raise TypeError(
-            f"redis_client must be a {AnyRedis}, not {type(client)!r}; initialize() takes a URL"
-        )
-    if socket_timeout(1.0) and settings_of(client).get("socket_timeout", 0) is None:
-        text = "redis_client has no socket_timeout: a call may wait for a silent server for ever"
-        warnings.warn(text, RuntimeWarning, stacklevel=3)
-
-
-def client_for(url: str, seconds: float) -> AnyRedis:
-    """Return a client of one server; does not connect.
-
-    Args:
-        seconds: how long the server is waited for at once, in s.
-
-    Raises:
-        ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
-    """
-    module = redis_module()
-    pool = module.BlockingConnectionPool.from_url(
-        url,
-        max_connections=_CONNECTIONS,
-        timeout=seconds,
-        **{**connection_settings(seconds), "socket_timeout": socket_timeout(seconds)},
-    )
-    # Only a connection, which is not used, notices an unknown option of a URL.
-    pool.connection_class(**pool.connection_kwargs)
-    client: AnyRedis = module.Redis.from_pool(pool)
-    return client
 
 
 class RedisClient:
@@ -74,29 +34,46 @@ class RedisClient:
     Every command may be repeated: its connection may break before or after it took effect.
 
     Args:
-        client: a client for one server, from Sentinel's `master_for`, or for a cluster. It stays
-            open, with its settings.
+        client: a client for one server, from Sentinel's `master_for`, or for a cluster.
         timeout: the longest time, in s, for opening it and for a sign of life.
+        url: what the client was made of, if it is closed in the end.
+        attempt_seconds: how long a server is waited for at once, in s; so long before the deadline
+            nothing is repeated any more. 0 is as long as the client waits.
+
+    Raises:
+        TypeError: it is not a client of redis-py for this API.
     """
 
-    def __init__(self, client: AnyRedis, timeout: float) -> None:
+    def __init__(
+        self, client: AnyRedis, timeout: float, url: str = "", attempt_seconds: float = 0.0
+    ) -> None:
+        module = redis_module()
+        if not isinstance(client, (module.Redis, module.RedisCluster)):
+            raise TypeError(
+                f"redis_client must be a {AnyRedis}, not {type(client)!r}; initialize() takes a URL"
+            )
         self._client: Any = client
         self._timeout = timeout
-        self._attempt_seconds, self._margin = float("inf"), 0.0
-        self._url = ""
-        pauses = redis_driver().backoff.EqualJitterBackoff(cap=0.25, base=0.005)
-        self._retry = redis_module().retry.Retry(pauses, -1, failures())
-        self._closed = False
-
-    def own(self, url: str, attempt_seconds: float) -> None:
-        """Close the client in the end, which `client_for` made of a URL.
-
-        Args:
-            attempt_seconds: how long a server is waited for at once, in s; so long before the
-                deadline nothing is repeated any more.
-        """
         self._url = url
-        self._attempt_seconds = self._margin = attempt_seconds
+        self._attempt_seconds = attempt_seconds
+        pauses = redis_driver().backoff.EqualJitterBackoff(cap=0.25, base=0.005)
+        self._retry = module.retry.Retry(pauses, -1, failures())
+        self._opening = self._closed = False
+
+    @classmethod
+    def from_url(cls, url: str, timeout: float, attempt_seconds: float) -> RedisClient:
+        """Return a client of its own for a URL; does not connect.
+
+        Raises:
+            ValueError, TypeError, RedisError: the URL is malformed, or has a wrong option.
+        """
+        module = redis_module()
+        settings = connection_settings(attempt_seconds)
+        settings["socket_timeout"] = socket_timeout(attempt_seconds)
+        pool = module.ConnectionPool.from_url(url, **settings)
+        # Only a connection, which is not used, notices an unknown option of a URL.
+        pool.connection_class(**pool.connection_kwargs)
+        return cls(module.Redis.from_pool(pool), timeout, url, attempt_seconds)
 
     def pending(self) -> list[str]:
         """Return nothing: Redis has no tables."""
@@ -107,15 +84,27 @@ class RedisClient:
 
         A server that refuses is asked only once.
         """
-        deadline = call_deadline(self._timeout)
+        self._opening = bool(self._url)
         try:
-            if self._url and self._is_node_of_cluster(deadline):
+            if self._url and self._is_node_of_cluster():
                 self._client.close()
-                self._client = self._repeated(deadline, self._of_cluster)
+                settings = connection_settings(self._attempt_seconds)
+                connect = partial(redis_module().RedisCluster.from_url, self._url, **settings)
+                self._client = self._repeated(call_deadline(self._timeout), connect)
             self.ping()
         except BaseException:
             self._close_own()
             raise
+        self._opening = False
+
+    def _is_node_of_cluster(self) -> bool:
+        try:
+            info = self.execute(call_deadline(self._timeout), (), "INFO", "cluster")
+        except StoreUnavailableError as error:
+            if not isinstance(error.__cause__, redis_driver().ResponseError):
+                raise
+            return False  # the user may not ask
+        return bool(info["cluster_enabled"])
 
     def close(self) -> None:
         """Send no command any more, nor again; those under way raise `StoreClosedError`."""
@@ -140,42 +129,19 @@ class RedisClient:
                 or a key is another program's.
         """
         operands = (len(keys), *keys, *arguments)
+        send = partial(self._client.execute_command, NEVER_DECODE=True)
+        evaluate = partial(send, "EVALSHA", script.digest, *operands)
         try:
-            return self.execute(deadline, keys, "EVALSHA", script.digest, *operands)
+            return self._repeated(deadline, evaluate, keys)
         except StoreUnavailableError as error:
             if not isinstance(error.__cause__, redis_driver().exceptions.NoScriptError):
                 raise
-        return self.execute(deadline, keys, "EVAL", script.text, *operands)
+        return self._repeated(deadline, partial(send, "EVAL", script.text, *operands), keys)
 
-    def execute(
-        self, deadline: Deadline, keys: Sequence[bytes], name: str, *arguments: str | bytes | int
-    ) -> Any:
+    def execute(self, deadline: Deadline, keys: Sequence[bytes], *command: Any) -> Any:
         """Send a command about some keys, and return its reply; as for `run`."""
-        # The client would encode text as its owner wants it.
-        encoded = [each if isinstance(each, bytes) else str(each).encode() for each in arguments]
-        send = partial(self._client.execute_command, name, *encoded, NEVER_DECODE=True)
-        try:
-            return self._repeated(deadline, send)
-        except StoreUnavailableError as error:
-            if not is_of_another_type(error.__cause__):
-                raise
-            names = " or ".join(repr(key.decode(errors="replace")) for key in keys)
-            text = f"{error}: the key {names} is another program's"
-            raise StoreUnavailableError(text) from error.__cause__
-
-    def _is_node_of_cluster(self, deadline: Deadline) -> bool:
-        ask = partial(self._client.execute_command, "INFO", "cluster")
-        try:
-            info = self._repeated(deadline, ask, refused_is_final=True)
-        except StoreUnavailableError as error:
-            if not isinstance(error.__cause__, redis_driver().ResponseError):
-                raise
-            return False  # the user may not ask
-        return bool(info.get("cluster_enabled"))
-
-    def _of_cluster(self) -> Any:
-        settings = connection_settings(self._attempt_seconds)
-        return redis_module().RedisCluster.from_url(self._url, **settings)
+        send = partial(self._client.execute_command, *command, NEVER_DECODE=True)
+        return self._repeated(deadline, send, keys)
 
     def ping(self) -> None:
         """Ask a server, in a cluster any of them, for a sign of life."""
@@ -185,48 +151,49 @@ class RedisClient:
 
     def keys(self, pattern: str, deadline: Deadline, limit: int | None = None) -> list[bytes]:
         """Return the keys of hashes that match a pattern, on all servers; `limit` at most."""
-        scan = partial(self._scan, pattern, limit)
-        found: set[bytes] = self._repeated(deadline, scan, is_long=True)
-        return list(found)
 
-    def _scan(self, pattern: str, limit: int | None) -> set[bytes]:
-        found: set[bytes] = set()
-        options = {"match": pattern, "count": 1000, "_type": "HASH", "NEVER_DECODE": True}
-        for key in self._client.scan_iter(**options):
-            if len(found) == limit:
-                break
-            found.add(key)
+        def scan() -> list[bytes]:
+            keys: dict[bytes, None] = {}  # some may be found twice
+            options = {"match": pattern, "count": 1000, "_type": "HASH", "NEVER_DECODE": True}
+            for key in self._client.scan_iter(**options):
+                if len(keys) == limit:
+                    break
+                keys[key] = None
+            return list(keys)
+
+        found: list[bytes] = self._repeated(deadline, scan, is_long=True)
         return found
 
     def read_field(
         self, name: str, keys: Sequence[bytes], deadline: Deadline
     ) -> list[bytes | None]:
         """Return a field of each of several hashes; None for what has no such field."""
+
+        def read(some: Sequence[bytes]) -> Any:
+            pipeline = self._client.pipeline(transaction=False)
+            for key in some:
+                pipeline.execute_command("HGET", key, name.encode(), NEVER_DECODE=True)
+            return pipeline.execute()
+
         values: list[bytes | None] = []
         for first in range(0, len(keys), _KEYS_AT_ONCE):
-            read = partial(self._read_field, name, keys[first : first + _KEYS_AT_ONCE])
-            values += self._repeated(deadline, read, is_long=True)
+            some = keys[first : first + _KEYS_AT_ONCE]
+            values += self._repeated(deadline, partial(read, some), is_long=True)
         return values
-
-    def _read_field(self, name: str, keys: Sequence[bytes]) -> Any:
-        pipeline = self._client.pipeline(transaction=False)
-        for key in keys:
-            pipeline.execute_command("HGET", key, name.encode(), NEVER_DECODE=True)
-        return pipeline.execute()
 
     def _repeated(
         self,
         deadline: Deadline,
         request: Callable[[], Any],
+        keys: Sequence[bytes] = (),
         *,
         is_long: bool = False,
-        refused_is_final: bool = False,
     ) -> Any:
         """Make attempts with redis-py, with growing pauses, until one succeeds.
 
         Args:
+            keys: what the request is about, for errors.
             is_long: whether an attempt needs more than one reply.
-            refused_is_final: whether a server that refuses the connection is asked only once.
 
         Raises:
             StoreUnavailableError: there was no reply before the deadline, or the reply is an
@@ -236,14 +203,16 @@ class RedisClient:
         """
 
         def is_retryable(error: Exception) -> bool:
-            if self._closed or deadline.remaining() <= self._margin:
+            if self._closed or deadline.remaining() <= self._attempt_seconds:
                 return False
-            is_final = refused_is_final and isinstance(error, redis_driver().ConnectionError)
-            return is_transient(error) and not is_final
+            refused = self._opening and isinstance(error, redis_driver().ConnectionError)
+            return is_transient(error) and not refused
 
         def attempt() -> Any:
             limit = deadline.remaining()
-            with time_limit(limit if is_long else min(limit, self._attempt_seconds)):
+            if self._attempt_seconds and not is_long:
+                limit = min(limit, self._attempt_seconds)
+            with time_limit(limit):
                 return request()
 
         if self._closed:
@@ -254,7 +223,7 @@ class RedisClient:
             if self._closed:  # a client of a cluster that is closed meanwhile fails in other ways
                 raise _closed_meanwhile() from error
             if isinstance(error, failures()):
-                raise translated(error, self._client) from error
+                raise translated(error, self._client, keys) from error
             raise
         finally:
             if self._closed:  # a client opens connections again after it was closed
@@ -262,7 +231,8 @@ class RedisClient:
 
     def _disconnect(self, error: Exception) -> None:
         """Close the idle connections, which may lead to a server that is gone."""
-        if self._url and not is_cluster(self._client):
+        is_full = isinstance(error, redis_driver().exceptions.MaxConnectionsError)
+        if self._url and not is_full and not is_cluster(self._client):
             self._client.connection_pool.disconnect(inuse_connections=False)
 
 

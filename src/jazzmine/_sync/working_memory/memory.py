@@ -6,13 +6,12 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from jazzmine._sync.working_memory.backend import Again, WorkingMemoryBackend
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
-from jazzmine.config import MemoryOptions, MemoryStoreConfig
+from jazzmine.config import MemoryOptions, MemoryStoreConfig, MoreMemoryOptions
 from jazzmine.deadline import Deadline
-from jazzmine.encryption import Keyring
 from jazzmine.errors import StoreClosedError
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
@@ -28,10 +27,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     Args:
         lock_timeout: how long, in s, a call waits for a `locked` block.
         ttl_seconds: how long, in s, a working memory is kept after it was saved last.
-        lease_seconds: as for other stores; a block ends with its process.
-        timeout: how long, in s, a call may take; waiting for the lock counts.
-        strict: whether a transition that does not apply raises, instead of logging a warning.
-        encryption, encryption_accepts_plain: as `initialize` takes them.
+        options: the others of `initialize`, such as `strict`.
     """
 
     def __init__(
@@ -39,21 +35,9 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         lock_timeout: float = 15.0,
         *,
         ttl_seconds: float = 3600.0,
-        lease_seconds: float = 10.0,
-        timeout: float = 30.0,
-        strict: bool = False,
-        encryption: Keyring | str | None = None,
-        encryption_accepts_plain: bool = False,
+        **options: Unpack[MoreMemoryOptions],
     ) -> None:
-        config = MemoryOptions(
-            ttl_seconds=ttl_seconds,
-            lock_timeout=lock_timeout,
-            lease_seconds=lease_seconds,
-            timeout=timeout,
-            strict=strict,
-            encryption=encryption,
-            encryption_accepts_plain=encryption_accepts_plain,
-        )
+        config = MemoryOptions(ttl_seconds=ttl_seconds, lock_timeout=lock_timeout, **options)
         super().__init__(MemoryBackend(config.ttl_seconds), config)
 
 
@@ -97,37 +81,30 @@ class MemoryBackend(WorkingMemoryBackend):
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         with self._mutex:
-            stored = self._current(conversation_id)
-            if renew and self._kept.get(conversation_id, (stored, math.inf))[1] < math.inf:
+            stored, expires_at = self._current(conversation_id)
+            if renew and expires_at < math.inf:
                 self._keep(conversation_id, stored, self._ttl)
         return stored
 
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
-        conversation_id = save.conversation_id
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         with self._mutex:
-            stored = self._current(conversation_id)
+            stored, _ = self._current(save.conversation_id)
             if stored.mark != save.read_mark:
                 return stored
-            if save.data is None:
-                self._kept.pop(conversation_id, None)
-            else:
-                new = Stored(save.mark, save.data, save.user_id)
-                self._keep(conversation_id, new, self._ttl)
-        return None
+            new = Stored(save.mark, save.data, save.user_id)
+            self._keep(save.conversation_id, new, self._ttl if save.data else -math.inf)
+        return save
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         with self._mutex:
-            stored = self._current(lock.conversation_id)
-            if stored.mark:
-                # A block ends with this process: until then its state does not expire.
-                self._keep(lock.conversation_id, stored, math.inf)
+            stored, _ = self._current(lock.conversation_id)
+            # A block ends with this process: until then its state does not expire.
+            self._keep(lock.conversation_id, stored, math.inf)
         return stored
 
     def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         with self._mutex:
-            stored, _ = self._kept.get(conversation_id, (None, 0.0))
-            if stored is not None:
-                self._keep(conversation_id, stored, self._ttl)
+            self._keep(conversation_id, self._current(conversation_id)[0], self._ttl)
 
     def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
@@ -142,19 +119,21 @@ class MemoryBackend(WorkingMemoryBackend):
         ]
         return alive[:limit]
 
-    def _current(self, conversation_id: str) -> Stored:
+    def _current(self, conversation_id: str) -> tuple[Stored, float]:
+        """Return what is stored, and when it expires."""
         if self._closed:  # while this call was under way
             raise StoreClosedError("this store is closed; open another with initialize()")
         stored, expires_at = self._kept.get(conversation_id, (Stored(), math.inf))
-        return stored if expires_at > time.monotonic() else Stored()
+        return (stored, expires_at) if expires_at > time.monotonic() else (Stored(), math.inf)
 
     def _keep(self, conversation_id: str, stored: Stored, seconds: float) -> None:
-        """Store a working memory for so long, and drop what has expired.
+        """Store what is stored for so long, and drop what has expired.
 
         Ctrl-C may come between any two lines.
         """
         now = time.monotonic()
-        self._kept[conversation_id] = stored, now + seconds
-        self._kept.move_to_end(conversation_id)
-        while next(iter(self._kept.values()))[1] <= now:
+        if stored.mark:
+            self._kept[conversation_id] = stored, now + seconds
+            self._kept.move_to_end(conversation_id, last=seconds > 0)
+        while self._kept and next(iter(self._kept.values()))[1] <= now:
             self._kept.popitem(last=False)

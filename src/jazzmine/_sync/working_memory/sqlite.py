@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
 from typing import ClassVar
 
 from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
@@ -53,13 +54,17 @@ class SQLiteBackend(WorkingMemoryBackend):
             return self.client.write(memory.renew, conversation_id, ttl, deadline=deadline)
         return self.client.read(memory.load, conversation_id)
 
-    def write(self, save: Save, again: Again, deadline: Deadline) -> Locked | Stored | None:
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
         ttl = self._config.ttl_seconds
 
-        def change(connection: sqlite3.Connection) -> Locked | Stored | None:
+        def change(connection: sqlite3.Connection) -> Save | Locked | Stored:
             outcome = memory.write(connection, save, ttl)
-            repeated = again(outcome) if isinstance(outcome, Stored) else None
-            return outcome if repeated is None else memory.write(connection, repeated, ttl)
+            if isinstance(outcome, Stored):
+                with suppress(BaseException):  # it is raised again outside of this thread
+                    outcome = again(outcome)
+            if isinstance(outcome, Save) and outcome is not save:
+                outcome = memory.write(connection, outcome, ttl)
+            return outcome
 
         return self.client.write(change, deadline=deadline)
 
@@ -81,9 +86,5 @@ class SQLiteBackend(WorkingMemoryBackend):
     def count(self, deadline: Deadline) -> int:
         return self.client.read(memory.count, records=None)
 
-    def erase_expired(self, user_id: str, deadline: Deadline) -> None:
-        self.client.write(memory.erase_expired, user_id, deadline=deadline)
-        self.purge()
-
-    def sweep(self, deadline: Deadline) -> bool:
-        return self.client.write(memory.sweep, deadline=deadline)
+    def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
+        return self.client.write(memory.sweep, user_id, deadline=deadline)

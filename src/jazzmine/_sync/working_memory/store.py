@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from jazzmine._sync.operation import operation
 from jazzmine._sync.working_memory.transitions import TransitionMethods, found
-from jazzmine._sync.working_memory.updates import Decide
+from jazzmine._sync.working_memory.updates import Block, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import IntegrityError, StaleWorkingMemoryError
@@ -77,14 +77,12 @@ class WorkingMemoryStore(TransitionMethods):
             return
         states = {}
         for conversation_id in self.backend.conversations(self._deadline(), limit=SAMPLED):
-            stored = self.backend.load(conversation_id, self._deadline())
-            if isinstance(stored.data, bytes):
-                states[conversation_id] = stored.data, stored.user_id
+            states[conversation_id] = self.backend.load(conversation_id, self._deadline())
         require_right_keys(
             keyring,
             states,
-            lambda one: self.form.key_id(states[one][0]),
-            lambda one: self.form.rekeyed(states[one][0], one, states[one][1]),
+            lambda conversation_id: self.form.key_id(states[conversation_id]),
+            lambda conversation_id: self.form.opened(conversation_id, states[conversation_id]),
         )
 
     def _owner(self, conversation_id: str) -> str | None:
@@ -97,7 +95,7 @@ class WorkingMemoryStore(TransitionMethods):
     @operation("working_memories")
     def get(self, conversation_id: str) -> WorkingMemory | None:
         """Return a conversation's working memory, or None; waits for no lock."""
-        stored = self._updates.load(require_id("conversation_id", conversation_id))
+        stored = self._load(require_id("conversation_id", conversation_id))
         return deep_copy(stored.data) if isinstance(stored.data, WorkingMemory) else None
 
     @operation()
@@ -117,9 +115,9 @@ class WorkingMemoryStore(TransitionMethods):
             require_id("agent_id", agent_id),
             revision=1,
         )
-        stored = self._updates.load(conversation_id, renew=True)
+        stored = self._load(conversation_id, renew=True)
         if stored.data is None:
-            memory, _ = self._updates.change(
+            memory, _ = self._change(
                 conversation_id, lambda now: new if now.data is None else now.data, read=stored
             )
             assert isinstance(memory, WorkingMemory)
@@ -144,12 +142,7 @@ class WorkingMemoryStore(TransitionMethods):
         """
         saved = with_class(checked_copy(wm, WorkingMemory, "wm"), self.memory_type)
         self._save(saved)
-        set_unvalidated(
-            wm,
-            revision=saved.revision,
-            last_updated=saved.last_updated,
-            version_token=saved.version_token,
-        )
+        _count_as_read(wm, saved)
         return deep_copy(saved)
 
     @operation()
@@ -171,10 +164,9 @@ class WorkingMemoryStore(TransitionMethods):
         restored = with_class(checked_copy(snapshot, WorkingMemory, "snapshot"), self.memory_type)
         if restored.conversation_id != conversation_id:
             raise ValueError(f"the snapshot is of conversation {restored.conversation_id!r}")
-        known = self._updates.known.get(conversation_id)
-        read = found(conversation_id, known or self._updates.load(conversation_id))
-        for name in ("revision", "created_at", "version_token"):
-            set_unvalidated(restored, **{name: getattr(read, name)})
+        known = self._known_state(conversation_id)
+        read = found(conversation_id, known or self._load(conversation_id))
+        _count_as_read(restored, read)
         self._save(restored)
         return deep_copy(restored)
 
@@ -186,10 +178,14 @@ class WorkingMemoryStore(TransitionMethods):
 
         def decide(stored: Stored) -> Data:
             if stored.mark != read_mark and (stored.data is not None or read_mark):
-                raise _stale(saved, stored)
+                raise StaleWorkingMemoryError(
+                    f"the working memory of conversation {saved.conversation_id!r} was saved,"
+                    f" deleted or made anew since it was read at revision {saved.revision - 1}:"
+                    " get() it again, or change it by update()"
+                )
             return saved
 
-        self._updates.change(saved.conversation_id, decide)
+        self._change(saved.conversation_id, decide)
 
     @operation("working_memories")
     def delete(self, conversation_id: str) -> bool:
@@ -197,7 +193,7 @@ class WorkingMemoryStore(TransitionMethods):
 
         Where the first reply was lost, the repetition may find nothing left, and it is False.
         """
-        _, was_deleted = self._updates.change(
+        _, was_deleted = self._change(
             require_id("conversation_id", conversation_id), lambda stored: None
         )
         return was_deleted
@@ -218,7 +214,8 @@ class WorkingMemoryStore(TransitionMethods):
             return None if stored.user_id == owner else stored.data
 
         erased = self._change_all(owner, decide, parse=False)
-        self.backend.erase_expired(owner, self._deadline())
+        self.backend.sweep(self._deadline(), owner)
+        self.backend.purge()
         return erased
 
     @operation("working_memories")
@@ -235,10 +232,8 @@ class WorkingMemoryStore(TransitionMethods):
         Returns:
             How many were moved.
         """
-        owner, new_owner = (
-            require_id("from_user_id", from_user_id),
-            require_id("to_user_id", to_user_id),
-        )
+        owner = require_id("from_user_id", from_user_id)
+        new_owner = require_id("to_user_id", to_user_id)
 
         def decide(stored: Stored) -> Data:
             if not isinstance(stored.data, WorkingMemory) or stored.data.user_id != owner:
@@ -255,7 +250,7 @@ class WorkingMemoryStore(TransitionMethods):
         for conversation_id in self.backend.conversations(self._deadline(), user_id):
             self.require_open()
             begin_call()
-            _, is_changed = self._updates.change(conversation_id, decide, parse=parse)
+            _, is_changed = self._change(conversation_id, decide, parse=parse)
             changed += is_changed
         return changed
 
@@ -287,9 +282,9 @@ class WorkingMemoryStore(TransitionMethods):
         """
         with call_span(self, "locked", {"conversation_id": conversation_id}):
             self.require_open()
-            block = self._updates.begin_block(require_id("conversation_id", conversation_id))
+            block = Block(require_id("conversation_id", conversation_id))
             try:
-                before = found(conversation_id, self._updates.lock(block))
+                before = found(conversation_id, self._lock(block))
                 memory = self._lent(before)
                 try:
                     yield memory
@@ -297,19 +292,15 @@ class WorkingMemoryStore(TransitionMethods):
                 finally:
                     vars(memory)[ENDED] = True
                 self.require_open()  # the store may have been closed during the block
-                if message_id in before.applied_messages:
-                    self._updates.abandon_block(block)
-                    return
-                self._updates.save_block(block, changed)
-                set_unvalidated(
-                    memory,
-                    revision=changed.revision,
-                    created_at=changed.created_at,
-                    version_token=changed.version_token,
-                )
-            except BaseException as error:
-                self._updates.abandon_block(block, error)
-                raise
+                if message_id not in before.applied_messages:
+                    self._save_block(block, changed)
+                    _count_as_read(memory, changed)
+            finally:
+                try:
+                    self._end_block(block)
+                except BaseException:  # Ctrl-C, perhaps before the next call was let go
+                    self._calls.release(conversation_id, block)
+                    raise
 
     # The store's life
 
@@ -317,20 +308,11 @@ class WorkingMemoryStore(TransitionMethods):
         return call_deadline(self._config.timeout)
 
     def _close(self) -> None:
-        self._updates.background_tasks.close(timeout=1.0)
+        self._background_tasks.close(timeout=1.0)
         super()._close()
 
 
-def _stale(saved: WorkingMemory, stored: Stored) -> StaleWorkingMemoryError:
-    now = stored.data
-    if not isinstance(now, WorkingMemory):
-        text = "is gone"
-    elif now.created_at != saved.created_at:
-        text = "is another one, made since"
-    else:
-        text = f"was saved since, and is at revision {now.revision}"
-    return StaleWorkingMemoryError(
-        f"the working memory of conversation {saved.conversation_id!r} was read at revision"
-        f" {saved.revision - 1}, and the stored one {text}: get() it again, or change it by"
-        " update()"
-    )
+def _count_as_read(memory: WorkingMemory, stored: WorkingMemory) -> None:
+    """Give a working memory what tells the stored one from all others, as if it had been read."""
+    for name in ("revision", "created_at", "last_updated", "version_token"):
+        set_unvalidated(memory, **{name: getattr(stored, name)})

@@ -5,14 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from threading import get_ident
-from typing import Any, ClassVar
+from typing import Any
 
 from jazzmine._sync.operation import operation
-from jazzmine._sync.store import Store
-from jazzmine._sync.working_memory.backend import WorkingMemoryBackend
 from jazzmine._sync.working_memory.updates import Updates
-from jazzmine.config import MemoryOptions
-from jazzmine.encryption.states import StateForm
 from jazzmine.errors import NotAppliedError, NotFoundError
 from jazzmine.process import UPDATING
 from jazzmine.records.arguments import require_id
@@ -30,22 +26,11 @@ __all__ = ["TransitionMethods", "found", "no_working_memory"]
 logger: logging.Logger = logging.getLogger(__name__)
 
 
-class TransitionMethods(Store[WorkingMemoryBackend]):
+class TransitionMethods(Updates):
     """The methods that change a working memory by a function or a transition.
 
     Each transition is the method of `WorkingMemory` of the same name, made on what is stored.
     """
-
-    #: The class of the working memories; a subclass of the store may name a subclass of it
-    #: that sets other limits.
-    memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
-
-    def __init__(self, backend: WorkingMemoryBackend, config: MemoryOptions) -> None:
-        super().__init__(backend)
-        self._config = config
-        self._strict = config.strict
-        self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
-        self._updates = Updates(backend, self.memory_type, config, self.require_open, self.form)
 
     # Any change
 
@@ -91,7 +76,7 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
         require_id("conversation_id", conversation_id)
         if message_id is not None:
             require_id("message_id", message_id)
-        memory, _ = self._updates.change(conversation_id, decide)
+        memory, _ = self._change(conversation_id, decide)
         assert isinstance(memory, WorkingMemory)
         return deep_copy(memory)
 
@@ -114,9 +99,9 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
             return memory if applied else before
 
         require_id("conversation_id", conversation_id)
-        memory, _ = self._updates.change(conversation_id, decide)
+        memory, _ = self._change(conversation_id, decide)
         if refusal is not None:
-            if self._strict:
+            if self._config.strict:
                 raise refusal
             logger.warning("%s", refusal)
         assert isinstance(memory, WorkingMemory)
@@ -127,7 +112,7 @@ class TransitionMethods(Store[WorkingMemoryBackend]):
     def _lent(self, stored: WorkingMemory) -> WorkingMemory:
         """Return a copy for a caller to change."""
         memory = deep_copy(stored)
-        if self._strict:
+        if self._config.strict:
             vars(memory)[STRICT] = True
         return memory
 

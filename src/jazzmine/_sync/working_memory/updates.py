@@ -6,38 +6,29 @@ import logging
 import os
 import platform
 import random
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias
 
 from jazzmine._sync.background import BackgroundTasks
 from jazzmine._sync.keyed_locks import KeyedLocks
+from jazzmine._sync.store import Store
 from jazzmine._sync.working_memory.backend import WorkingMemoryBackend
-from jazzmine._sync.working_memory.known_states import KnownStates
 from jazzmine._compat.concurrency import SyncEvent as Event
-from jazzmine._compat.concurrency import SyncTask as Task
-from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline, backoff, call_deadline
 from jazzmine.encryption.states import StateForm
-from jazzmine.errors import (
-    JazzmineError,
-    LockLostError,
-    LockTimeoutError,
-    StoreClosedError,
-    StoreUnavailableError,
-)
+from jazzmine.errors import JazzmineError, LockLostError, LockTimeoutError, StoreUnavailableError
 from jazzmine.records.memory_base import set_unvalidated
 from jazzmine.records.stored_memory import Data, Lock, Locked, Save, Stored, new_mark
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["Block", "Decide", "Updates"]
-
-T = TypeVar("T")
 
 # What a call makes of what is stored, whose `data` is a working memory that it must not change, or
 # None. It returns the new data, None to delete them, or `data` itself to leave them; or it raises.
@@ -52,8 +43,14 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
 # How long a call that several others have preceded lets them go first before the next one, in s.
 _COURTESY = 0.001
 
-# When a lock whose request was given up is released again, in s: the request may arrive later.
+# How long the end of a block waits until its lock is released, in s. The lock of a call that was
+# given up is released again so much later: the request may have arrived after the first release.
+_RELEASE = 0.3
 _RELEASED_AGAIN = 0.2
+
+# The length of the JSON of the states that a store remembers; the records take ten times as much
+# memory, and the shortest one takes some.
+_BYTES_REMEMBERED, _LEAST_REMEMBERED = 8 << 20, 2 << 10
 
 # How often a store sweeps what has expired, at most, in s.
 _SWEEPING = 60.0
@@ -64,67 +61,54 @@ class Block:
     """A `locked` block.
 
     Attributes:
-        free_by: until when it waits for other calls.
-        lock: what it asks the back end for; None before and after.
+        lock: the lock that it may hold; None before it is requested, and after it is released.
         stored: what was stored when the lock was taken.
         began: when, on the monotonic clock.
         is_over: set when the lock need not be renewed any more.
-        renewal: what renews the lock; None without a lock.
     """
 
     conversation_id: str
-    free_by: Deadline
     lock: Lock | None = None
     stored: Stored = field(default_factory=Stored)
     began: float = field(default_factory=monotonic)
     is_over: Event = field(default_factory=Event)
-    renewal: Task | None = None
 
 
-class Updates:
+class Updates(Store[WorkingMemoryBackend]):
     """Reads and changes the states of a back end, each change against what is stored.
 
     A change needs no lock: it is applied to the state that was read last, and written if nobody
     else has written meanwhile; or else it is applied again, to what is stored now. The calls of a
     conversation in this process wait for each other, so that they never conflict.
-
-    Args:
-        backend: where the states are.
-        memory_type: the class of the working memories.
-        config: the times of the store.
-        check: raises if the store was closed.
-        form: how a state is written and read.
     """
 
-    def __init__(
-        self,
-        backend: WorkingMemoryBackend,
-        memory_type: type[WorkingMemory],
-        config: MemoryOptions,
-        check: Callable[[], None],
-        form: StateForm,
-    ) -> None:
-        self._backend = backend
-        self._memory_type = memory_type
+    #: The class of the working memories; a subclass of the store may name a subclass of it
+    #: that sets other limits.
+    memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
+
+    def __init__(self, backend: WorkingMemoryBackend, config: MemoryOptions) -> None:
+        super().__init__(backend)
         self._config = config
         self._longest_wait = min(config.lock_timeout, config.timeout)
-        self._check = check
-        self._form = form
+        self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
         # The deadline of a call stands for the call.
         self._calls: KeyedLocks[Deadline | Block] = KeyedLocks()
-        self.known: KnownStates = KnownStates()
-        self.background_tasks: BackgroundTasks = BackgroundTasks()
+        # What was read or saved last, with the length of its JSON; the oldest first.
+        self._states: dict[str, tuple[Stored, int]] = {}
+        self._states_bytes = 0
+        self._mutex = threading.RLock()  # of the states
+        self._background_tasks = BackgroundTasks()
         self._next_sweep = Deadline(_SWEEPING * random.random())
 
     # Reads and changes
 
-    def load(self, conversation_id: str, *, renew: bool = False) -> Stored:
+    def _load(self, conversation_id: str, *, renew: bool = False) -> Stored:
         """Return what is stored, not to be changed; with `renew` its time to live starts anew."""
         deadline = call_deadline(self._config.timeout)
-        stored = self._backend.load(conversation_id, deadline, renew=renew)
-        return self._remembered(conversation_id, stored)
+        stored = self.backend.load(conversation_id, deadline, renew=renew)
+        return self._parsed(conversation_id, stored)
 
-    def change(
+    def _change(
         self,
         conversation_id: str,
         decide: Decide,
@@ -143,59 +127,35 @@ class Updates:
         Returns:
             What is stored now, and whether this call has changed it.
         """
-        deadline, stored, is_current = call_deadline(self._config.timeout), read, False
-        new: Data = None
-        save: Save | None = None
+        deadline = call_deadline(self._config.timeout)
+        pauses = _pauses(call_deadline(self._longest_wait))
+        attempt = partial(self._attempt, conversation_id, decide, parse)
+        result: Save | Stored | None = None
         conflicts = 0  # the first one only tells that this process has not read the latest state
-
-        def apply(now: Stored) -> None:
-            nonlocal stored, new, save
-            stored, save = now, None
-            new = decide(now)
-            if new is not now.data:
-                save = self._new_save(conversation_id, now, new)
-
-        def again(now: Stored) -> Save | None:
-            nonlocal save
-            save = None
-            # What is raised here is raised when it is applied to that outside of a transaction.
-            with suppress(BaseException):
-                apply(self._remembered(conversation_id, now, parse))
-            return save
-
         try:
             if not self._calls.try_acquire(conversation_id, deadline):
                 self._wait_for_others(conversation_id, deadline, deadline)
-            if stored is None and parse:
-                stored = self.known.get(conversation_id)
-            while True:
-                if stored is None:
-                    stored = self._backend.load(conversation_id, deadline)
-                    stored, is_current = self._remembered(conversation_id, stored, parse), True
-                try:
-                    apply(stored)
-                except Exception:
-                    if is_current:
-                        raise
-                if save is None:
-                    if is_current:
-                        return stored.data, False
-                    stored = None
-                    continue
-                outcome = self._backend.write(save, again, deadline)
-                if isinstance(outcome, Locked):
-                    request = partial(self._backend.write, save, again, deadline)
-                    free_by = call_deadline(self._longest_wait)
-                    outcome = self._when_free(conversation_id, request, outcome, free_by)
-                if outcome is None:
-                    self._keep(conversation_id, save, new)
+            stored = read or (self._known_state(conversation_id) if parse else None)
+            if stored is not None:
+                with suppress(Exception):  # this state may be stored no more
+                    result = attempt(stored)
+            if not isinstance(result, Save):
+                result = attempt(self.backend.load(conversation_id, deadline))
+            while isinstance(result, Save):
+                outcome = self.backend.write(result, attempt, deadline)
+                if isinstance(outcome, Save):
+                    self._keep(outcome)
                     if conflicts > 1:
                         # Other processes wait, too: one that writes again at once, with the state
                         # that it has, would keep them waiting.
                         sleep(_COURTESY)
-                    return new, True
-                stored, is_current = self._remembered(conversation_id, outcome, parse), True
-                conflicts += 1
+                    return outcome.state, True
+                if isinstance(outcome, Locked):
+                    self._pause(conversation_id, outcome, pauses)
+                else:
+                    conflicts += 1
+                    result = attempt(outcome)
+            return result.data, False
         finally:
             try:
                 self._calls.release(conversation_id, deadline)
@@ -203,91 +163,86 @@ class Updates:
                 self._calls.release(conversation_id, deadline)
                 raise
 
+    def _attempt(
+        self, conversation_id: str, decide: Decide, parse: bool, stored: Stored
+    ) -> Save | Stored:
+        """Return the save of what a call makes of what is stored, or this if it leaves it."""
+        is_known = not parse or isinstance(stored.data, WorkingMemory)
+        now = stored if is_known else self._parsed(conversation_id, stored)
+        new = decide(now)
+        return now if new is now.data else self._new_save(conversation_id, now, new)
+
     def _new_save(self, conversation_id: str, stored: Stored, new: Data, token: str = "") -> Save:
         mark, data, user_id = new_mark(), new, stored.user_id
         if isinstance(new, WorkingMemory):
             set_unvalidated(new, version_token=mark, confirmed=None)
-            is_kept = self._backend.is_in_process and self._form.keyring is None
-            data, user_id = new if is_kept else self._form.written(new), new.user_id
-        return Save(conversation_id, mark, stored.mark, data, user_id, self._form.format, token)
+            is_kept = self.backend.is_in_process and self.form.keyring is None
+            data, user_id = new if is_kept else self.form.written(new), new.user_id
+        return Save(conversation_id, mark, stored.mark, data, new, user_id, self.form.format, token)
 
-    def _keep(self, conversation_id: str, save: Save, new: Data) -> None:
+    def _keep(self, save: Save) -> None:
         """Keep what was saved for the next call; now and then sweep what has expired."""
-        if isinstance(new, WorkingMemory) and isinstance(save.data, bytes):
-            stored = Stored(save.mark, new, save.user_id)
-            self.known.keep(conversation_id, stored, len(save.data))
-        elif self.known.get(conversation_id) is not None:
-            self.known.forget(conversation_id)
-        if self._backend.keeps_expired and self._next_sweep.expired:
+        if isinstance(save.state, WorkingMemory) and isinstance(save.data, bytes):
+            stored = Stored(save.mark, save.state, save.user_id)
+            self._remember_state(save.conversation_id, stored, len(save.data))
+        else:
+            self._remember_state(save.conversation_id, None)
+        if self.backend.keeps_expired and self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
-            self.background_tasks.start(self._sweep)
+            self._background_tasks.start(self._sweep)
 
     def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
         try:
-            if self._backend.sweep(Deadline(self._config.timeout)):
+            if self.backend.sweep(Deadline(self._config.timeout)):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
 
     # Blocks
 
-    def begin_block(self, conversation_id: str) -> Block:
-        """Return a block, which has no lock yet."""
-        return Block(conversation_id, call_deadline(self._longest_wait))
-
-    def lock(self, block: Block) -> Stored:
+    def _lock(self, block: Block) -> Stored:
         """Take the lock of a block's conversation, after the calls before it, and read."""
         conversation_id, deadline = block.conversation_id, call_deadline(self._config.timeout)
+        pauses = _pauses(call_deadline(self._longest_wait))
         if not self._calls.try_acquire(conversation_id, block):
             self._wait_for_others(conversation_id, block, deadline)
-        block.lock = Lock(conversation_id, new_mark(), _this_process(), self._config.lease_seconds)
-        stored = self._backend.lock(block.lock, deadline)
-        if isinstance(stored, Locked):
-            request = partial(self._backend.lock, block.lock, deadline)
-            stored = self._when_free(conversation_id, request, stored, block.free_by)
-        if not stored.mark:
+        lock = Lock(conversation_id, new_mark(), _this_process(), self._config.lease_seconds)
+        block.lock = lock
+        while isinstance(outcome := self.backend.lock(lock, deadline), Locked):
+            self._pause(conversation_id, outcome, pauses)
+        if not outcome.mark:
             block.lock = None
-        elif not self._backend.is_in_process:
-            block.renewal = Task(partial(self._renew, block, block.lock))
-        block.stored = self._remembered(conversation_id, stored)
+        elif not self.backend.is_in_process:
+            self._background_tasks.start(partial(self._renew, block, lock))
+        block.stored = self._parsed(conversation_id, outcome)
         return block.stored
 
     def _renew(self, block: Block, lock: Lock) -> None:
         """Renew the lock until the block is over; a renewal that comes later does no harm."""
-        pause = every = lock.seconds / 3
-        deadline, pauses = Deadline(lock.seconds), backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        while not block.is_over.wait(pause):
+        while not block.is_over.wait(lock.seconds / 3):
+            renewal = lock._replace(renews=True)
             try:
-                outcome = self._backend.lock(lock._replace(renews=True), deadline)
+                outcome = self.backend.lock(renewal, Deadline(lock.seconds))
             except Exception as error:
-                if deadline.expired:
-                    logger.warning("%r: the lock was not renewed: %s", block.conversation_id, error)
-                    return
-                pause = next(pauses)
-                continue
-            if not isinstance(outcome, Stored) or outcome.mark != block.stored.mark:
-                return  # it is lost
-            pause, deadline = every, Deadline(lock.seconds)
+                logger.warning("%r: the lock was not renewed: %s", block.conversation_id, error)
+            else:
+                if not isinstance(outcome, Stored) or outcome.mark != block.stored.mark:
+                    return  # it is lost
 
-    def _stop_renewing(self, block: Block) -> None:
-        block.is_over.set()
-        if block.renewal is not None:
-            block.renewal.cancel()
-            block.renewal.wait(0.1)
-
-    def save_block(self, block: Block, memory: WorkingMemory) -> None:
-        """Save the state of a block, which releases its lock, and let the next call go.
+    def _save_block(self, block: Block, memory: WorkingMemory) -> None:
+        """Save the state of a block, which releases its lock.
 
         Raises:
             LockLostError: what was read is not stored any more, or somebody else holds the lock.
         """
-        self._stop_renewing(block)
+        block.is_over.set()
         token = "" if block.lock is None else block.lock.token
         save = self._new_save(block.conversation_id, block.stored, memory, token)
-        outcome = self._backend.write(save, lambda _: None, Deadline(self._config.timeout))
-        if outcome is not None:
-            self.known.forget(block.conversation_id)
+        deadline = Deadline(self._config.timeout)
+        outcome = self.backend.write(save, lambda stored: stored, deadline)
+        if not isinstance(outcome, Save):
+            self._remember_state(block.conversation_id, None)
             if isinstance(outcome, Locked):
                 reason = f"its lock expired, and {outcome.holder} holds it now"
             elif outcome.mark:
@@ -299,35 +254,24 @@ class Updates:
                 f" {reason}; nothing was written"
             )
         block.lock = None
-        self._keep(block.conversation_id, save, memory)
-        self._calls.release(block.conversation_id, block)
+        self._keep(save)
 
-    def abandon_block(self, block: Block, error: BaseException | None = None) -> None:
-        """Release the lock of a block that has not saved, and let the next call go.
-
-        Args:
-            error: what was raised, if anything. A call that was cancelled, or whose server has
-                failed, waits for the server for a moment: the program may end now.
-        """
-        lock, block.lock = block.lock, None
+    def _end_block(self, block: Block) -> None:
+        """Release the lock of a block that has not saved, and let the next call go."""
         try:
-            if lock is not None and not isinstance(error, StoreClosedError):
-                failed = isinstance(error, StoreUnavailableError)
-                longest = Deadline(0.3 if failed else min(1.0, self._config.timeout))
-                task = self.background_tasks.start(partial(self._unlock, lock, longest))
-                is_ordinary = error is None or isinstance(error, Exception)
-                task.wait(0.1 if failed else None if is_ordinary else 0.3)
+            block.is_over.set()
+            if block.lock is not None:
+                unlock = partial(self._unlock, block.lock)
+                self._background_tasks.start(unlock).wait(_RELEASE)
                 if not block.stored.mark:
-                    again = partial(self._unlock, lock, Deadline(1.0), _RELEASED_AGAIN)
-                    self.background_tasks.start(again)
-            self._stop_renewing(block)
+                    self._background_tasks.start(partial(unlock, _RELEASED_AGAIN))
         finally:
             self._calls.release(block.conversation_id, block)
 
-    def _unlock(self, lock: Lock, deadline: Deadline, after: float = 0.0) -> None:
+    def _unlock(self, lock: Lock, after: float = 0.0) -> None:
         try:
             sleep(after)
-            self._backend.unlock(lock.conversation_id, lock.token, deadline)
+            self.backend.unlock(lock.conversation_id, lock.token, Deadline(1.0))
         except Exception as error:
             logger.debug("%r: the lock is left to expire: %s", lock.conversation_id, error)
 
@@ -337,60 +281,78 @@ class Updates:
         self, conversation_id: str, call: Deadline | Block, deadline: Deadline
     ) -> None:
         """Wait for the calls of this process on the same conversation."""
-        free_by = call.free_by if isinstance(call, Block) else call_deadline(self._longest_wait)
+        free_by = call_deadline(self._longest_wait)
         if not self._calls.acquire(conversation_id, call, free_by.remaining()):
             holder = self._calls.holder(conversation_id)
             if isinstance(holder, Block):
-                held_for = monotonic() - holder.began
-                raise self._not_free(conversation_id, _this_process(), held_for)
+                held = Locked(_this_process(), monotonic() - holder.began)
+                raise self._not_free(conversation_id, held)
             if not self._calls.acquire(conversation_id, call, deadline.remaining()):
                 raise StoreUnavailableError(
                     f"the calls before this one on conversation {conversation_id!r} did not end"
                     f" within {self._config.timeout:g} s"
                 )
-        self._check()  # the store may have been closed while this waited
+        self.require_open()  # the store may have been closed while this waited
 
-    def _when_free(
-        self, conversation_id: str, request: Work[T | Locked], outcome: Locked, free_by: Deadline
-    ) -> T:
-        """Make a request again and again while another call holds the lock."""
-        pauses, latest = backoff(_FIRST_PAUSE, _LONGEST_PAUSE), outcome
-        while seconds := free_by.remaining():
-            sleep(min(next(pauses), seconds))
-            self._check()
-            answer = request()
-            if not isinstance(answer, Locked):
-                return answer
-            latest = answer
-        raise self._not_free(conversation_id, latest.holder, latest.held_for)
+    def _pause(self, conversation_id: str, locked: Locked, pauses: Iterator[float]) -> None:
+        """Wait for a moment while another call holds the lock."""
+        pause = next(pauses, None)
+        if pause is None:
+            raise self._not_free(conversation_id, locked)
+        sleep(pause)
+        self.require_open()
 
-    def _not_free(self, conversation_id: str, holder: str, held_for: float) -> LockTimeoutError:
-        who, advice = holder, ""
-        if holder == _this_process():
+    def _not_free(self, conversation_id: str, locked: Locked) -> LockTimeoutError:
+        who, advice = locked.holder, ""
+        if who == _this_process():
             who = "a block of this process"
             advice = "; in a locked() block use the methods of its working memory, not the store's"
         return LockTimeoutError(
             f"the lock of conversation {conversation_id!r} was not free within"
-            f" {self._longest_wait:g} s: {who} has held it for {held_for:.1f} s{advice}"
+            f" {self._longest_wait:g} s: {who} has held it for {locked.held_for:.1f} s{advice}"
         )
 
-    def _remembered(self, conversation_id: str, stored: Stored, parse: bool = True) -> Stored:
+    def _parsed(self, conversation_id: str, stored: Stored) -> Stored:
         """Return what is stored with its working memory, and keep it for the next call.
 
         One that cannot be read counts as none, and the next save replaces it.
         """
         data = stored.data
-        if not parse or not isinstance(data, bytes):
+        if not isinstance(data, bytes):
             return stored
-        known = self.known.get(conversation_id)
+        known = self._known_state(conversation_id)
         if known is not None and known.mark == stored.mark:
             return known
-        memory = self._form.read(data, conversation_id, stored.user_id, self._memory_type)
+        memory = self.form.read(conversation_id, stored, self.memory_type)
         if memory is not None:
             set_unvalidated(memory, version_token=stored.mark)
         parsed = stored._replace(data=memory)
-        self.known.keep(conversation_id, parsed, len(data))
+        self._remember_state(conversation_id, parsed, len(data))
         return parsed
+
+    def _known_state(self, conversation_id: str) -> Stored | None:
+        """Return what was stored when it was read or saved last, if it is remembered."""
+        stored, _ = self._states.get(conversation_id, (None, 0))
+        return stored
+
+    def _remember_state(self, conversation_id: str, stored: Stored | None, size: int = 0) -> None:
+        """Remember what is stored, whose JSON is `size` bytes long; None forgets it."""
+        with self._mutex:
+            self._states_bytes -= self._states.pop(conversation_id, (None, 0))[1]
+            if stored is not None:
+                # The state is not all that takes memory.
+                self._states[conversation_id] = stored, size + _LEAST_REMEMBERED
+                self._states_bytes += size + _LEAST_REMEMBERED
+            while self._states_bytes > _BYTES_REMEMBERED and len(self._states) > 1:
+                self._states_bytes -= self._states.pop(next(iter(self._states)))[1]
+
+
+def _pauses(free_by: Deadline) -> Iterator[float]:
+    """Yield growing pauses, until a deadline."""
+    for pause in backoff(_FIRST_PAUSE, _LONGEST_PAUSE):
+        if free_by.expired:
+            return
+        yield min(pause, free_by.remaining())
 
 
 def _this_process() -> str:

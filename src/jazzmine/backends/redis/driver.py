@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from inspect import signature
 from types import ModuleType
@@ -21,8 +22,6 @@ def redis_driver() -> ModuleType:
     """
     with extra("redis", "working memory in Redis"):
         import redis
-        import redis.backoff
-        import redis.retry
     return redis
 
 
@@ -51,11 +50,6 @@ def is_transient(error: BaseException) -> bool:
     return not isinstance(error, known.ResponseError) or bool(_PASSING.search(str(error)))
 
 
-def is_of_another_type(error: BaseException | None) -> bool:
-    """Whether a command failed because a key holds another type than the command reads."""
-    return isinstance(error, redis_driver().ResponseError) and "WRONGTYPE " in str(error)
-
-
 def option_names() -> set[str]:
     """Return the names of the options that a URL may have."""
     driver = redis_driver()
@@ -67,33 +61,35 @@ def is_cluster(client: Any) -> bool:
     return hasattr(client, "nodes_manager")
 
 
-def settings_of(client: Any) -> dict[str, Any]:
-    """Return the settings of a client's connections."""
-    owner = client.nodes_manager if is_cluster(client) else client.connection_pool
-    settings: dict[str, Any] = owner.connection_kwargs
-    return settings
-
-
 def address_of(client: Any) -> str:
     """Name the server of a client, without any secret."""
     if is_cluster(client):
         return ", ".join(client.nodes_manager.startup_nodes)
-    settings, pool = settings_of(client), client.connection_pool
+    pool = client.connection_pool
     if hasattr(pool, "service_name"):
         return f"the master {pool.service_name!r}"
+    settings = pool.connection_kwargs
     host, port = settings.get("host", "localhost"), settings.get("port", 6379)
     return str(settings.get("path") or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}"))
 
 
-def translated(error: BaseException, client: Any) -> Exception:
-    """Return the error of this library for one that ended a call, or a connection, of a client."""
+def translated(error: BaseException, client: Any, keys: Sequence[bytes] = ()) -> Exception:
+    """Return the error of this library for one that ended a call, or a connection, of a client.
+
+    Args:
+        keys: what the call was about.
+    """
     where = f"Redis at {address_of(client)}"
     if isinstance(error, redis_driver().exceptions.AskError):  # MovedError is one
         return ConfigurationError(f"{where} is a node of a cluster: pass a RedisCluster client")
     if isinstance(error, redis_driver().ResponseError):
         if str(error).startswith(_NO_DATABASE):
             return ConfigurationError(f"{where} has no database of that number: {error}")
-        return StoreUnavailableError(f"{where} refused a command: {error}")
+        text = f"{where} refused a command: {error}"
+        if "WRONGTYPE " in text:
+            names = " or ".join(repr(key.decode(errors="replace")) for key in keys)
+            text += f": the key {names} is another program's"
+        return StoreUnavailableError(text)
     return StoreUnavailableError(f"{where} is not available: {str(error) or 'no reply in time'}")
 
 

@@ -60,6 +60,7 @@ _CONVERSATIONS = """
 SELECT conversation_id FROM working_memory
 WHERE expires_at > :now AND (:user IS NULL OR user_id = :user) LIMIT :limit
 """
+_ERASE_EXPIRED = "DELETE FROM working_memory WHERE user_id = :user AND expires_at <= :now"
 _SWEEP = """
 DELETE FROM working_memory WHERE conversation_id IN (
     SELECT conversation_id FROM working_memory
@@ -79,7 +80,7 @@ def renew(connection: sqlite3.Connection, conversation_id: str, ttl: float) -> S
     return load(connection, conversation_id)
 
 
-def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Locked | Stored | None:
+def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Save | Locked | Stored:
     """Write a state, or delete it, if what is stored has the mark that was read.
 
     Args:
@@ -88,14 +89,14 @@ def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Locked | St
         ttl: how long it is kept, in s.
 
     Returns:
-        None if it was written, now or by an earlier attempt; or else what is stored.
+        The save if it was written, now or by an earlier attempt; or else what is stored.
     """
     values = {**save._asdict(), **_times(ttl)}
     statement = _DELETE if save.data is None else _UPDATE if save.read_mark else _INSERT
     if connection.execute(statement, values).rowcount:
-        return None
+        return save
     row = _row(connection, values)
-    return None if save.mark in row[0] else outcome_of(*row)
+    return save if save.mark in row[0] else outcome_of(*row)
 
 
 def lock(connection: sqlite3.Connection, lock: Lock, ttl: float) -> Stored | Locked:
@@ -141,17 +142,11 @@ def count(connection: sqlite3.Connection) -> int:
     return int(found.fetchone()[0])
 
 
-def erase_expired(connection: sqlite3.Connection, user_id: str) -> None:
-    """Delete a user's states that have expired."""
-    connection.execute(
-        "DELETE FROM working_memory WHERE user_id = ? AND expires_at <= ?", [user_id, time.time()]
-    )
-
-
-def sweep(connection: sqlite3.Connection) -> bool:
-    """Delete some of what has expired; return whether there may be more."""
-    values = {"now": time.time(), "limit": _SWEPT_AT_ONCE}
-    return connection.execute(_SWEEP, values).rowcount == _SWEPT_AT_ONCE
+def sweep(connection: sqlite3.Connection, user_id: str | None) -> bool:
+    """Delete some of what has expired, or all of a user's; return whether there may be more."""
+    values = {"now": time.time(), "limit": _SWEPT_AT_ONCE, "user": user_id}
+    statement = _SWEEP if user_id is None else _ERASE_EXPIRED
+    return connection.execute(statement, values).rowcount == _SWEPT_AT_ONCE
 
 
 def _row(

@@ -38,7 +38,7 @@ from jazzmine.backends.mongodb.errors import translated
 from jazzmine.backends.mongodb.indexes import Index
 from jazzmine.config import MongoDBConfig
 from jazzmine.deadline import Deadline, begin_call, call_deadline
-from jazzmine.errors import StoreUnavailableError
+from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 T = TypeVar("T")
 
@@ -71,6 +71,7 @@ class MongoDBClient:
         self._config = config
         self._names = server_names(config.uri, config.url_options())
         self.has_transactions = False
+        self._closed = False
         client = None
         with suppress(InvalidURI, ConfigurationError, ValueError, TypeError):
             options = client_options(config.uri, config.timeout)
@@ -92,6 +93,7 @@ class MongoDBClient:
 
     async def close(self) -> None:
         """Close all connections."""
+        self._closed = True
         with pymongo.timeout(_SECONDS_TO_END):  # it says to the server which sessions end
             await self._client.close()
 
@@ -193,6 +195,8 @@ class MongoDBClient:
         deadline = call_deadline(self._config.timeout)
 
         async def in_time(session: Session | None) -> T:
+            if self._closed:  # the driver would begin the transaction again until the deadline
+                raise StoreClosedError("this store was closed during the call")
             try:
                 with pymongo.timeout(max(deadline.remaining(), _LEAST_SECONDS)):
                     return await work(session)
