@@ -153,7 +153,7 @@ class LogRules:
         conversation_id = self.stored_conversation(conversation_id)
         until = until and self.message_within(conversation_id, until)
         free = [c for c in CONVERSATIONS if c not in self.whole.conversations]
-        if free and copy.title:
+        if free and (copy.title or until is None):
             copy = copy.model_copy(update={"id": free[0]})
         everything = [m.id for m in self.model.get_messages_by_conversation_id(conversation_id)]
         known = self.model.get_conversation_by_id(conversation_id)
@@ -181,6 +181,7 @@ class LogRules:
             chosen = {old: (new, trace_ids.get(new)) for old, new in new_ids.items()}
             self.whole.fork_conversation(conversation_id, chosen, copy)
             assert self.call("fork_conversation", conversation_id, copy, until=until) == new_ids
+            self.read("get_messages_by_conversation_id", copy.id)
 
     @rule(
         conversation_id=conversation_ids,

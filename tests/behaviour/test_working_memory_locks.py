@@ -54,25 +54,6 @@ def give_to_another(memory: WorkingMemory) -> None:
     memory.conversation_id = "other"
 
 
-@pytest.mark.smoke
-async def test_a_block_is_saved_once_with_all_its_changes(memory_store: WorkingMemoryStore) -> None:
-    saved = await memory_store.save(busy("c"))
-
-    async with memory_store.locked("c") as memory:
-        memory.collect_slot("size", 42)
-        memory.collect_slot("colour", "red")
-        memory.record_tool_call(ToolCallRecord("search", {}))
-        memory.end_turn("Done", "confirm")
-
-    stored = await memory_store.get("c")
-    assert stored is not None
-    assert stored.revision == saved.revision + 1
-    assert stored.active_flow is not None
-    assert stored.active_flow.collected_slot_values == {"size": 42, "colour": "red"}
-    assert [call.tool_name for call in stored.active_flow.tool_call_history] == ["search"]
-    assert stored.last_agent_response == "Done"
-
-
 @pytest.mark.parametrize(
     ("change", "error", "text"),
     [
