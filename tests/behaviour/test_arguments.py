@@ -28,6 +28,7 @@ def kind(value: object) -> str:
 
 WRONG_IDS: list[Any] = [{"$ne": None}, ["m1"], b"m1", 1, re.compile(".*"), "", "\ud800", "a\udcff"]
 
+IDS: dict[str, Call] = {**WITH_AN_ID, **OPTIONAL_IDS}
 with_after = pytest.mark.parametrize("call", AFTER.values(), ids=AFTER)
 with_a_count = pytest.mark.parametrize("call", COUNTS.values(), ids=COUNTS)
 wrong_count = pytest.mark.parametrize("wrong", ["1", 1.0, True], ids=repr)
@@ -51,13 +52,13 @@ class Names(str, Enum):
 
 
 @before_hooks
-@pytest.mark.parametrize("name", {**WITH_AN_ID, **OPTIONAL_IDS})
+@pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("wrong", [*WRONG_IDS, None], ids=ascii)
 async def test_a_wrong_id_is_refused(store: MessageStore, name: str, wrong: Any) -> None:
     if wrong is None and name in OPTIONAL_IDS:
         return
     with refusal(wrong, "(ids?|after|expected_last|until)"):
-        await {**WITH_AN_ID, **OPTIONAL_IDS}[name](store, wrong)
+        await IDS[name](store, wrong)
 
 
 @before_hooks
