@@ -153,7 +153,7 @@ async def test_the_answers_are_those_of_reading_every_message(
         await searched.store_conversation(record)
         model.conversations[record.id] = record
 
-    for _ in range(12):
+    for _ in range(8):
         for _ in range(5):
             await change(searched, model, draw)
         query, scope = random_query(draw)

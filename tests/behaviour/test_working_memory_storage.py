@@ -8,8 +8,9 @@ import pytest
 
 from jazzmine.core.working_memory import WorkingMemoryStore
 from tests.behaviour.apis import Api
+from tests.behaviour.backends import Config
 from tests.behaviour.edge_values import TEXTS, VALUES
-from tests.behaviour.memory_samples import TTL, busy, clear_deeply
+from tests.behaviour.memory_samples import busy, clear_deeply
 
 
 @pytest.mark.smoke
@@ -53,19 +54,20 @@ async def test_what_is_saved_and_what_is_returned_are_copies(
 
 
 async def test_get_or_create_renews_the_time_to_live_and_get_does_not(
-    api: Api,
-    brief_memory_store: WorkingMemoryStore,
+    api: Api, memory_config: Config
 ) -> None:
-    for conversation_id in ("renewed", "read"):
-        await brief_memory_store.get_or_create(conversation_id, "ann", "shop")
-    await api.pause(0.65 * TTL)
-    await brief_memory_store.get_or_create("renewed", "ann", "shop")
-    await brief_memory_store.get("read")
-    await api.pause(0.65 * TTL)
+    config = {**memory_config, "ttl_seconds": 1.2}
+    async with await api.WorkingMemoryStore.initialize(config) as store:
+        for conversation_id in ("renewed", "read"):
+            await store.get_or_create(conversation_id, "ann", "shop")
+        await api.pause(0.8)
+        await store.get_or_create("renewed", "ann", "shop")
+        await store.get("read")
+        await api.pause(0.8)
 
-    assert await brief_memory_store.get("renewed") is not None
-    assert await brief_memory_store.get("read") is None
-    assert await brief_memory_store.active_count() == 1
+        assert await store.get("renewed") is not None
+        assert await store.get("read") is None
+        assert await store.active_count() == 1
 
 
 async def test_any_value_comes_back_as_it_was(memory_store: WorkingMemoryStore) -> None:
