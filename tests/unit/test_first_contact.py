@@ -110,7 +110,7 @@ def refused(**fields: object) -> str:
 
 @pytest.mark.parametrize(
     ("wrong", "meant"),
-    [("content", "original_content"), ("text", "original_content"), ("timestmp", "timestamp")],
+    [("content", "original_content"), ("message", "original_content"), ("timestmp", "timestamp")],
 )
 def test_a_wrong_name_of_a_field_is_answered_with_the_right_one(wrong: str, meant: str) -> None:
     text = refused(**{wrong: "x"})
