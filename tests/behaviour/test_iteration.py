@@ -1,4 +1,4 @@
-"""Iteration yields each message once, even if messages are added, changed or deleted."""
+"""Iterations yield each message once, whatever is changed meanwhile, or all records of a store."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from jazzmine.core.message_store import MessageStore
+from jazzmine.records.base import RecordKind
 from tests.behaviour.apis import Api, take
 from tests.behaviour.backends import Config
-from tests.behaviour.samples import NOW, conversation, ids, message, messages
+from tests.behaviour.samples import NOW, conversation, ids, message, messages, trace
 
 CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "added": (
@@ -71,3 +72,31 @@ async def test_iteration_ends_when_the_conversation_is_deleted_meanwhile(
 
     rest = [m async for m in iterator]
     assert len(rest) <= 1
+
+
+async def all_of(api: Api, store: MessageStore, kind: RecordKind, size: int = 2) -> list[Any]:
+    return [
+        record
+        async for _, batch in api.internal("maintenance").iter_records(store, [kind], size)
+        for record in batch
+    ]
+
+
+@pytest.mark.each_value
+@pytest.mark.smoke
+async def test_records_come_in_the_order_in_which_their_ids_were_first_stored(
+    api: Api,
+    store: MessageStore,
+) -> None:
+    for number, name in enumerate(["c", "a", "b"]):
+        await store.store_conversation(conversation(name, last_updated_at=NOW - number))
+        await store.store_message(message(f"m{name}", conversation_id=name, timestamp=NOW - number))
+        await store.store_turn_trace(
+            trace(f"m{name}", conversation_id=name, started_at_ms=NOW - number)
+        )
+    await store.store_conversation(conversation("c", title="changed"))
+    await store.store_message(message("mc", conversation_id="c", original_content="changed"))
+
+    assert ids(await all_of(api, store, "conversations")) == ["c", "a", "b"]
+    assert ids(await all_of(api, store, "messages")) == ["mc", "ma", "mb"]
+    assert ids(await all_of(api, store, "traces")) == [f"trace-of-m{name}" for name in "cab"]
