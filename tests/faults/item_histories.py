@@ -160,10 +160,13 @@ class ItemRecorder(RandomCalls[Given]):
         if call.result is not UNKNOWN:
             count, until = result, call.ended
             self.history.append(replace(call, name="erase begins", ended=call.began, result=None))
-        for place in range(len(PLACES)):
-            given = call.argument._replace(place=place)
-            one = replace(call, name="erase one", argument=given, result=UNKNOWN, until=until)
-            self.history += [one] * count
+        self.history += [replace(one, until=until) for one in _deletions(call) * count]
+
+    def attempts_of(self, call: Operation) -> list[Operation]:
+        """What a first attempt of an erasure has deleted, its repetition does not count."""
+        if call.name == "erase":
+            return _deletions(call) * ERASED_AT_MOST
+        return super().attempts_of(call)
 
     def _noted(self, found: Any) -> Any:
         """Return what is known of a result: a number, whether there was an item, or a namespace."""
@@ -216,6 +219,13 @@ class ItemRecorder(RandomCalls[Given]):
     def reads_of_all(self) -> list[tuple[str, Given]]:
         """The list of all items."""
         return [("list", Given())]
+
+
+def _deletions(erasure: Operation) -> list[Operation]:
+    """Return the deletion of one item at each place, which may be made."""
+    given: Given = erasure.argument
+    one = replace(erasure, name="erase one", result=UNKNOWN)
+    return [replace(one, argument=given._replace(place=n)) for n in range(len(PLACES))]
 
 
 def _places(operation: Operation) -> set[int]:

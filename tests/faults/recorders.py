@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -81,6 +82,10 @@ class RandomCalls(ABC, Generic[Given]):
     def is_related(self, one: Operation, other: Operation) -> bool:
         """Return whether a call that has returned keeps an earlier one from taking effect later."""
         return True
+
+    def attempts_of(self, call: Operation) -> list[Operation]:
+        """Return what a first attempt of a call that a store has repeated may have done."""
+        return [replace(call, result=UNKNOWN)]
 
     def pause(self, longest: float) -> float:
         """Return a random number of seconds."""

@@ -109,13 +109,15 @@ class Run:
 
         Those of deletions were made, though their repetitions found nothing left.
         """
-        never = (*self.workers[0].reads, "pop")
+        worker = self.workers[0]
+        never = (*worker.reads, "pop")
         return [
-            replace(call, result=UNKNOWN)
+            attempt
             for call in calls
             if (call.name in ("delete", "erase") and call.result in (False, 0))
             or (self._sends_again and call.name not in never and call.result is not UNKNOWN)
             if self._met_a_fault(call)
+            for attempt in worker.attempts_of(call)
         ]
 
     def _late_creations(self, calls: Sequence[Operation]) -> list[Operation]:
