@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import redis
 
+from tests.backends.memory_tables import BACKENDS, Config, Locks, open_sync, opened_backend
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
 from tests.servers.redis import database
@@ -54,3 +57,29 @@ def client(url: str) -> Iterator[redis.Redis]:
     """A client of the database, to inspect and change its keys."""
     with redis.Redis.from_url(url, decode_responses=True) as opened:
         yield opened
+
+
+@pytest.fixture(params=BACKENDS)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Config, Locks]]:
+    """An empty place for working memories on each back end that processes share."""
+    with opened_backend(request.param, tmp_path) as place:
+        yield place
+
+
+@pytest.fixture
+def config(opened: tuple[Config, Locks]) -> Config:
+    """The configuration of its stores."""
+    return opened[0]
+
+
+@pytest.fixture
+def rows(opened: tuple[Config, Locks]) -> Locks:
+    """What it has of the conversation "c"."""
+    return opened[1]
+
+
+@pytest.fixture
+def open_store(config: Config) -> Iterator[Callable[..., Any]]:
+    """Opens stores of an API on the same data."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(open_sync(config, **options))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,21 +13,17 @@ import pytest
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockLostError, NotFoundError, StoreUnavailableError
 from jazzmine.sync.working_memory import WorkingMemoryStore
-from tests.backends.memory_tables import BACKENDS, Locks, open_sync, opened_backend
+from tests.backends.memory_tables import Locks
 
 Opened = tuple[WorkingMemoryStore, WorkingMemoryStore, Locks]
 
 
-@pytest.fixture(params=BACKENDS)
-def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+@pytest.fixture
+def stores(open_store: Callable[..., Any], rows: Locks) -> Opened:
     """Two stores on the same data, with the conversation "c"."""
-    with (
-        opened_backend(request.param, tmp_path) as (config, locks),
-        open_sync(config) as store,
-        open_sync(config, lock_timeout=2) as other,
-    ):
-        store.get_or_create("c", "ann", "agent")
-        yield store, other, locks
+    store, other = open_store(), open_store(lock_timeout=2)
+    store.get_or_create("c", "ann", "agent")
+    return store, other, rows
 
 
 class Network:

@@ -4,32 +4,20 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from jazzmine.errors import NewerFormatError
 from jazzmine.records.memory_json import to_json
-from tests.backends.memory_tables import Locks, open_sync, opened_backend
+from tests.backends.memory_tables import Locks
 from tests.behaviour.memory_samples import UPDATES, Update, busy
 
 
-@pytest.fixture(params=["redis", "postgres", "sqlite"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, Locks]]:
-    with opened_backend(request.param, tmp_path) as (config, rows), open_sync(config) as store:
-        yield store, rows
-
-
 @pytest.fixture
-def store(opened: tuple[Any, Locks]) -> Any:
-    return opened[0]
-
-
-@pytest.fixture
-def rows(opened: tuple[Any, Locks]) -> Locks:
-    return opened[1]
+def store(open_store: Callable[..., Any]) -> Any:
+    return open_store()
 
 
 def put(store: Any, rows: Locks, **changes: Any) -> bytes:

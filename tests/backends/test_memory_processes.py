@@ -8,40 +8,16 @@ import signal
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jazzmine.errors import LockLostError, LockTimeoutError
 from tests.backends.memory_processes import line_from, process, send_line, stop
-from tests.backends.memory_tables import BACKENDS, TOKEN, Config, Locks, open_sync, opened_backend
+from tests.backends.memory_tables import TOKEN, Config, Locks, open_sync
 from tests.faults.sizes import TOLERANCE, size
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Config, Locks]]:
-    with opened_backend(request.param, tmp_path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def config(backend: tuple[Config, Locks]) -> Config:
-    return backend[0]
-
-
-@pytest.fixture
-def locks(backend: tuple[Config, Locks]) -> Locks:
-    return backend[1]
-
-
-@pytest.fixture
-def open_store(config: Config) -> Iterator[Callable[..., Any]]:
-    """Opens stores of an API on the same data."""
-    with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(open_sync(config, **options))
 
 
 def test_a_stopped_holder_cannot_write_over_what_came_after_it(
@@ -63,11 +39,11 @@ def test_a_stopped_holder_cannot_write_over_what_came_after_it(
 
 
 def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
-    open_store: Callable[..., Any], locks: Locks
+    open_store: Callable[..., Any], rows: Locks
 ) -> None:
     open_store().get_or_create("c", "user", "agent")
     store = open_store(lock_timeout=0.3)
-    locks.take_lock("another")
+    rows.take_lock("another")
     started = time.monotonic()
 
     with pytest.raises(
@@ -78,36 +54,36 @@ def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
     assert time.monotonic() - started >= 0.3
     # Only the block of this process can be the caller's own.
     assert "in a locked() block" not in str(said.value)
-    assert locks.holder() == TOKEN
+    assert rows.holder() == TOKEN
 
 
 def test_a_lock_that_was_taken_away_lets_no_write_through(
-    open_store: Callable[..., Any], locks: Locks
+    open_store: Callable[..., Any], rows: Locks
 ) -> None:
     store = open_store()
     store.get_or_create("c", "user", "agent")
 
     def lose_it() -> None:
         with store.locked("c") as memory:
-            locks.take_lock("another")
+            rows.take_lock("another")
             memory.end_turn("Hello", "greet")
 
     with pytest.raises(LockLostError, match="'c'"):
         lose_it()
 
-    assert locks.holder() == TOKEN
+    assert rows.holder() == TOKEN
     assert store.get("c").revision == 1
 
 
 def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
-    open_store: Callable[..., Any], locks: Locks
+    open_store: Callable[..., Any], rows: Locks
 ) -> None:
     store, other = open_store(), open_store()
     store.get_or_create("c", "user", "agent")
 
     def change(*, meanwhile: Callable[[], object]) -> None:
         with store.locked("c") as memory:
-            locks.end_lock()
+            rows.end_lock()
             meanwhile()
             memory.end_turn("Hello", "greet")
 
@@ -120,7 +96,7 @@ def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
 
 
 def test_a_block_that_was_interrupted_has_released_its_lock(
-    open_store: Callable[..., Any], locks: Locks
+    open_store: Callable[..., Any], rows: Locks
 ) -> None:
     """The program ends next, and with it its threads."""
     store = open_store()
@@ -129,18 +105,18 @@ def test_a_block_that_was_interrupted_has_released_its_lock(
     with pytest.raises(KeyboardInterrupt), store.locked("c"):
         raise KeyboardInterrupt
 
-    assert locks.holder() is None
+    assert rows.holder() is None
 
 
 def test_a_block_whose_state_has_expired_saves_nothing(
-    open_store: Callable[..., Any], locks: Locks
+    open_store: Callable[..., Any], rows: Locks
 ) -> None:
     store = open_store()
     store.get_or_create("c", "user", "agent")
 
     def end_late() -> None:
         with store.locked("c") as memory:
-            locks.expire()
+            rows.expire()
             memory.end_turn("Hello", "greet")
 
     with pytest.raises(LockLostError, match="deleted meanwhile, or has expired"):
@@ -149,15 +125,15 @@ def test_a_block_whose_state_has_expired_saves_nothing(
     assert store.get_or_create("c", "another", "agent").user_id == "another"
 
 
-def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: Locks) -> None:
+def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, rows: Locks) -> None:
     with open_sync(config, lease_seconds=0.3) as store:
         store.get_or_create("c", "user", "agent")
         threads = threading.active_count()
 
         with store.locked("c") as memory:
-            token = locks.holder()
+            token = rows.holder()
             time.sleep(0.7)
-            token_later = locks.holder()
+            token_later = rows.holder()
             memory.end_turn("Hello", "greet")
 
         deadline = time.monotonic() + 60

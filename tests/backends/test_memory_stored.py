@@ -6,8 +6,7 @@ import gc
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,10 @@ import pytest
 
 from jazzmine.errors import StaleWorkingMemoryError
 from jazzmine.records.working_memory import WorkingMemory
-from tests.backends.memory_tables import Config, Locks, open_sync, opened_backend
+from tests.backends.memory_tables import Locks, open_sync
 from tests.servers.redis import eventually
 
 UNREADABLE = [b"", b"not JSON", b'{"conversation_id": 7}', b"\xff\x00", b"[]", b"null"]
-
-
-@pytest.fixture(params=["postgres", "sqlite", "redis"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Config, Locks]]:
-    with opened_backend(request.param, tmp_path) as opened:
-        yield opened
-
-
-@pytest.fixture
-def config(backend: tuple[Config, Locks]) -> Config:
-    return backend[0]
-
-
-@pytest.fixture
-def rows(backend: tuple[Config, Locks]) -> Locks:
-    return backend[1]
-
-
-@pytest.fixture
-def open_store(config: Config) -> Iterator[Callable[..., Any]]:
-    with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(open_sync(config, **options))
 
 
 @pytest.fixture
@@ -78,7 +55,7 @@ def test_an_expired_state_is_none(store: Any, rows: Locks) -> None:
     assert store.get_or_create("c", "another", "agent").user_id == "another"
 
 
-@pytest.mark.parametrize("backend", ["postgres", "sqlite"], indirect=True)
+@pytest.mark.parametrize("opened", ["postgres", "sqlite"], indirect=True)
 def test_a_save_sweeps_what_has_expired(
     open_store: Callable[..., Any], rows: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""The keys in Redis, their expiry, and values of other programs."""
+"""The keys in Redis, their expiry and erasure, and values of other programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from jazzmine.backends.redis.keys import conversation_of, keys_of
 from jazzmine.errors import StoreUnavailableError
+from jazzmine.records.memory_json import to_json
 from tests.backends.redis_apis import open_sync
+from tests.behaviour.memory_samples import busy
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
 
@@ -77,6 +79,31 @@ def test_a_key_of_another_program_is_named_and_left_alone(
         getattr(store, call)("c", *arguments)
 
     assert client.lrange(key, 0, -1) == ["theirs"]
+
+
+def test_keys_of_another_kind_are_left_alone(store: Any, client: Any) -> None:
+    client.set("wm:{x}", "ann")
+    client.rpush("wm:{y}", "ann")
+    client.set(b"wm:{\xff}", "ann")
+    client.hset(b"wm:{\xfe}", "user", "ann")
+    store.get_or_create("c", "ann", "agent")
+
+    assert store.erase_user("ann") == 1
+    assert client.exists("wm:{x}", "wm:{y}", b"wm:{\xff}", b"wm:{\xfe}") == 4
+
+
+def test_more_working_memories_than_are_looked_at_together_are_erased(
+    store: Any, client: Any
+) -> None:
+    pipeline = client.pipeline()
+    blob = to_json(busy("c")).decode()
+    for number in range(1200):
+        user = "ann" if number % 400 == 0 else "bob"
+        pipeline.hset(f"wm:{{n{number}}}", mapping={"data": blob, "user": user, "format": "1"})
+    pipeline.execute()
+
+    assert store.erase_user("ann") == 3
+    assert len(client.keys("wm:*")) == 1197
 
 
 ids = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("{}%:7BD"), min_size=1)
