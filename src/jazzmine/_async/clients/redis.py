@@ -62,11 +62,7 @@ class RedisClient:
 
     @classmethod
     def from_url(cls, url: str, timeout: float, attempt_seconds: float) -> RedisClient:
-        """Return a client of its own for a URL; does not connect.
-
-        Raises:
-            ValueError, TypeError, RedisError: the URL is malformed, or has a wrong option.
-        """
+        """Return a client of its own; raise an error of redis-py or Python for a wrong URL."""
         module = redis_module()
         settings = connection_settings(attempt_seconds)
         settings["socket_timeout"] = socket_timeout(attempt_seconds)
@@ -80,13 +76,11 @@ class RedisClient:
         return []
 
     async def open(self) -> None:
-        """Connect, with a client of the whole cluster if a server of its own is a node of one.
-
-        A server that refuses is asked only once.
-        """
-        self._opening = bool(self._url)
+        """Connect, with a client of the whole cluster if the URL names a node of one."""
+        # A server that refuses is asked only once. After a fork the cluster is known already.
+        self._opening = bool(self._url) and not is_cluster(self._client)
         try:
-            if self._url and await self._is_node_of_cluster():
+            if self._opening and await self._is_node_of_cluster():
                 await self._client.aclose()
                 settings = connection_settings(self._attempt_seconds)
                 connect = partial(redis_module().RedisCluster.from_url, self._url, **settings)
@@ -122,24 +116,18 @@ class RedisClient:
         arguments: Sequence[str | bytes | int],
         deadline: Deadline,
     ) -> Any:
-        """Run a script where its keys are, and return its reply, with bytes for text.
-
-        Raises:
-            StoreUnavailableError: there was no reply in time, the server has refused the command,
-                or a key is another program's.
-        """
+        """Run a script where its keys are, and return its reply, with bytes for text."""
         operands = (len(keys), *keys, *arguments)
-        send = partial(self._client.execute_command, NEVER_DECODE=True)
-        evaluate = partial(send, "EVALSHA", script.digest, *operands)
+        send = partial(self._client.execute_command, "EVALSHA", script.digest, *operands)
         try:
-            return await self._repeated(deadline, evaluate, keys)
+            return await self._repeated(deadline, partial(send, NEVER_DECODE=True), keys)
         except StoreUnavailableError as error:
             if not isinstance(error.__cause__, redis_driver().exceptions.NoScriptError):
                 raise
-        return await self._repeated(deadline, partial(send, "EVAL", script.text, *operands), keys)
+        return await self.execute(deadline, keys, "EVAL", script.text, *operands)
 
     async def execute(self, deadline: Deadline, keys: Sequence[bytes], *command: Any) -> Any:
-        """Send a command about some keys, and return its reply; as for `run`."""
+        """Send a command about some keys, and return its reply, with bytes for text."""
         send = partial(self._client.execute_command, *command, NEVER_DECODE=True)
         return await self._repeated(deadline, send, keys)
 
@@ -191,15 +179,11 @@ class RedisClient:
     ) -> Any:
         """Make attempts with redis-py, with growing pauses, until one succeeds.
 
+        What redis-py raises is the `__cause__` of the error.
+
         Args:
             keys: what the request is about, for errors.
             is_long: whether an attempt needs more than one reply.
-
-        Raises:
-            StoreUnavailableError: there was no reply before the deadline, or the reply is an
-                error, which is the `__cause__` then.
-            ConfigurationError: the server has no such database, or is a node of a cluster.
-            StoreClosedError: `close` was called before there was a reply.
         """
 
         def is_retryable(error: Exception) -> bool:

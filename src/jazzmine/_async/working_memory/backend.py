@@ -78,10 +78,6 @@ class WorkingMemoryBackend(Backend):
             limit: how many at most, whichever are found first.
         """
 
-    async def count(self, deadline: Deadline) -> int:
-        """Return how many conversations have a state."""
-        return len(await self.conversations(deadline))
-
     async def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
         """Delete some of what has expired, or all of a user's; return whether there may be more."""
         return False

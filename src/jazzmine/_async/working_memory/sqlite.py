@@ -83,8 +83,5 @@ class SQLiteBackend(WorkingMemoryBackend):
     async def purge(self) -> None:
         await self.client.purge()
 
-    async def count(self, deadline: Deadline) -> int:
-        return await self.client.read(memory.count, records=None)
-
     async def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
         return await self.client.write(memory.sweep, user_id, deadline=deadline)

@@ -192,12 +192,10 @@ class Updates(Store[WorkingMemoryBackend]):
             self._background_tasks.start(self._sweep)
 
     async def _sweep(self) -> None:
-        """Delete some of what has expired; more is left to the next save."""
-        try:
-            if await self.backend.sweep(Deadline(self._config.timeout)):
-                self._next_sweep = Deadline(0.0)
-        except (OSError, JazzmineError) as error:
-            logger.debug("expired working memories are left to be swept: %s", error)
+        """Delete what has expired, some at a time; what an error leaves is deleted later."""
+        with suppress(OSError, JazzmineError):
+            while await self.backend.sweep(Deadline(self._config.timeout)):
+                pass
 
     # Blocks
 
@@ -269,11 +267,9 @@ class Updates(Store[WorkingMemoryBackend]):
             self._calls.release(block.conversation_id, block)
 
     async def _unlock(self, lock: Lock, after: float = 0.0) -> None:
-        try:
+        with suppress(Exception):  # then it is left to expire
             await sleep(after)
             await self.backend.unlock(lock.conversation_id, lock.token, Deadline(1.0))
-        except Exception as error:
-            logger.debug("%r: the lock is left to expire: %s", lock.conversation_id, error)
 
     # Steps of both
 

@@ -112,9 +112,6 @@ class PostgresBackend(WorkingMemoryBackend):
         rows = self.client.run(statement, parameters, deadline=deadline)
         return [from_text(row[0]) for row in rows]
 
-    def count(self, deadline: Deadline) -> int:
-        return int((self.client.run(sql.COUNT, {}, deadline=deadline))[0][0])
-
     def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
         statement = sql.SWEEP if user_id is None else sql.ERASE_EXPIRED
         parameters = {"user_id": to_text(user_id or "")}

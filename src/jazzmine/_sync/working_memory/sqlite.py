@@ -83,8 +83,5 @@ class SQLiteBackend(WorkingMemoryBackend):
     def purge(self) -> None:
         self.client.purge()
 
-    def count(self, deadline: Deadline) -> int:
-        return self.client.read(memory.count, records=None)
-
     def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
         return self.client.write(memory.sweep, user_id, deadline=deadline)

@@ -275,9 +275,8 @@ class WorkingMemoryStore(TransitionMethods):
     def active_count(self, *, user_id: str | None = None) -> int:
         """Return how many conversations have a working memory, of a user or of anybody."""
         if user_id is not None:
-            owner = require_id("user_id", user_id)
-            return len(self.backend.conversations(self._deadline(), owner))
-        return self.backend.count(self._deadline())
+            require_id("user_id", user_id)
+        return len(self.backend.conversations(self._deadline(), user_id))
 
     # Blocks
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 __all__ = [
     "CONVERSATIONS",
     "CONVERSATIONS_OF",
-    "COUNT",
     "CREATE",
     "DELETE",
     "ERASE_EXPIRED",
@@ -126,10 +125,6 @@ LIMIT %(limit)s::bigint
 CONVERSATIONS_OF = """
 SELECT conversation_id FROM $schema.working_memory
 WHERE user_id = %(user_id)s AND expires_at > now()
-"""
-
-COUNT = """
-SELECT count(*) FROM $schema.working_memory WHERE expires_at > now()
 """
 
 ERASE_EXPIRED = """

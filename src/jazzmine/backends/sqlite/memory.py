@@ -13,7 +13,6 @@ from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_o
 
 __all__ = [
     "conversations",
-    "count",
     "load",
     "lock",
     "renew",
@@ -143,14 +142,6 @@ def conversations(
     """
     values = {"user": user_id, "now": time.time(), "limit": -1 if limit is None else limit}
     return [_text(row[0]) for row in connection.execute(_CONVERSATIONS, values)]
-
-
-def count(connection: sqlite3.Connection) -> int:
-    """Return how many conversations have a state."""
-    found = connection.execute(
-        "SELECT count(*) FROM working_memory WHERE expires_at > ?", [time.time()]
-    )
-    return int(found.fetchone()[0])
 
 
 def sweep(connection: sqlite3.Connection, user_id: str | None) -> bool:
