@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from jazzmine._compat.redis import SyncAnyRedis as AnyRedis
+from jazzmine._compat.redis import sync_pool as connection_pool
 from jazzmine._compat.redis import sync_redis as redis_module
-from jazzmine._compat.redis import sync_socket_timeout as socket_timeout
 from jazzmine._compat.redis import sync_time_limit as time_limit
 from jazzmine.backends.redis.driver import (
     connection_settings,
@@ -23,6 +24,9 @@ from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient"]
+
+# How many connections a store's own client opens.
+_CONNECTIONS = 16
 
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
@@ -58,18 +62,18 @@ class RedisClient:
         self._attempt_seconds = attempt_seconds
         pauses = redis_driver().backoff.EqualJitterBackoff(cap=0.25, base=0.005)
         self._retry = module.retry.Retry(pauses, -1, failures())
+        self._slots: Any = nullcontext()
         self._opening = self._closed = False
 
     @classmethod
     def from_url(cls, url: str, timeout: float, attempt_seconds: float) -> RedisClient:
         """Return a client of its own; raise an error of redis-py or Python for a wrong URL."""
-        module = redis_module()
-        settings = connection_settings(attempt_seconds)
-        settings["socket_timeout"] = socket_timeout(attempt_seconds)
-        pool = module.ConnectionPool.from_url(url, **settings)
+        pool, slots = connection_pool(url, _CONNECTIONS, connection_settings(attempt_seconds))
         # Only a connection, which is not used, notices an unknown option of a URL.
         pool.connection_class(**pool.connection_kwargs)
-        return cls(module.Redis.from_pool(pool), timeout, url, attempt_seconds)
+        client = cls(redis_module().Redis.from_pool(pool), timeout, url, attempt_seconds)
+        client._slots = slots
+        return client
 
     def pending(self) -> list[str]:
         """Return nothing: Redis has no tables."""
@@ -85,6 +89,7 @@ class RedisClient:
                 settings = connection_settings(self._attempt_seconds)
                 connect = partial(redis_module().RedisCluster.from_url, self._url, **settings)
                 self._client = self._repeated(call_deadline(self._timeout), connect)
+                self._slots = nullcontext()  # it has pools of its own
             self.ping()
         except BaseException:
             self._close_own()
@@ -196,7 +201,7 @@ class RedisClient:
             limit = deadline.remaining()
             if self._attempt_seconds and not is_long:
                 limit = min(limit, self._attempt_seconds)
-            with time_limit(limit):
+            with time_limit(limit), self._slots:
                 return request()
 
         if self._closed:
@@ -215,8 +220,7 @@ class RedisClient:
 
     def _disconnect(self, error: Exception) -> None:
         """Close the idle connections, which may lead to a server that is gone."""
-        is_full = isinstance(error, redis_driver().exceptions.MaxConnectionsError)
-        if self._url and not is_full and not is_cluster(self._client):
+        if self._url and not is_cluster(self._client):
             self._client.connection_pool.disconnect(inuse_connections=False)
 
 
