@@ -108,7 +108,7 @@ async def index(config: dict[str, object]) -> float:
     async with await MessageStore.initialize(config) as store:
         started = perf_counter()
         await store.backend.make_search("")
-        while await store.backend.fill_search(5_000) != (0, 0):
+        while await store.backend.fill_search(5_000) is not None:
             pass
         seconds = perf_counter() - started
     if config["storage"] == "postgres":

@@ -36,7 +36,6 @@ NAMES = {
     "aclose": "close",
     "asynchronous": "synchronous",
     "wait_async": "wait",
-    "wait_conn_async": "wait_conn",
 }
 
 # Words that no copy may contain: as a name they would not work, in prose they would be untrue.

@@ -17,7 +17,6 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.behaviour.backends import ITEM_BACKENDS, MEMORY_BACKENDS, MESSAGE_BACKENDS, Backend
 from tests.combinations import keep_needed
 from tests.faults.sizes import SOAK
-from tests.left_out import LeftOut
 from tests.servers import run_folder
 
 # The machine may be busy: no example has a deadline.
@@ -42,7 +41,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Put all files of the run into one folder, which is removed at the end."""
-    config.pluginmanager.register(LeftOut(), "left out")
     if config.getoption("--without-servers"):
         run_folder.refuse_servers()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -84,12 +82,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, No
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Count tests that cannot run as left out."""
+    """Skip the tests that cannot run, and deselect those that should not."""
     for item in items:
         if reason := _missing(item):
             item.add_marker(pytest.mark.skip(reason=reason))
     if config.getoption("--without-servers"):
-        _leave_out(config, items, list(_with_servers(items)), run_folder.WITHOUT_SERVERS)
+        left_out = list(_with_servers(items))
+        config.hook.pytest_deselected(items=left_out)
+        kept = set(items) - set(left_out)
+        items[:] = [item for item in items if item in kept]
     items.sort(key=_place)
 
 
@@ -100,15 +101,6 @@ def _place(item: pytest.Item) -> int:
     """
     folder = item.nodeid.split("/")[1]
     return {"unit": 0, "packaging": 0, "behaviour": 1, "faults": 2}.get(folder, 3)
-
-
-def _leave_out(
-    config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item], reason: str
-) -> None:
-    plugin: Any = config.pluginmanager.get_plugin("left out")
-    plugin.deselect(config, left_out, reason)
-    kept = set(items) - set(left_out)
-    items[:] = [item for item in items if item in kept]
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:

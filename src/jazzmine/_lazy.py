@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-__all__ = ["ITEM_RECORDS", "MEMORY_RECORDS", "MESSAGE_RECORDS", "attach"]
-
 MESSAGE_RECORDS = (
     "jazzmine.records.log",
     "jazzmine.records.messages",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["hint"]
-
 
 def hint(wrong: str, allowed: Iterable[str]) -> str:
     """Return the end of an error's text: the nearest of the allowed names, and all of them."""

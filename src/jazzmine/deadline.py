@@ -7,16 +7,6 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from time import monotonic
 
-__all__ = [
-    "CALL_BEGAN",
-    "Deadline",
-    "SharedBeginning",
-    "backoff",
-    "begin_call",
-    "call_deadline",
-    "milliseconds",
-]
-
 CALL_BEGAN: ContextVar[float | None] = ContextVar("jazzmine_call_began", default=None)
 """When the public method began that is being called, by the monotonic clock."""
 

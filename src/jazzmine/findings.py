@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-__all__ = ["Finding", "failed", "fine", "warning"]
-
 
 class Finding(NamedTuple):
     """The result of one check.
@@ -35,3 +33,25 @@ def warning(text: str, cure: str) -> Finding:
 def failed(text: str, cure: str) -> Finding:
     """Return the finding of a failure."""
     return Finding("error", text, cure)
+
+
+_MOST_SECONDS = 2.0
+
+
+def clocks_compared(server: float, before: float, after: float) -> Finding:
+    """Return the finding of a comparison of clocks; all times in s since the Unix epoch.
+
+    Args:
+        server: the server's time.
+        before: this machine's time before the server was asked.
+        after: its time after the answer.
+    """
+    skew = max(before - server, server - after, 0.0)
+    if skew <= _MOST_SECONDS:
+        return fine("the clocks agree")
+    direction = "behind" if server < before else "ahead of"
+    return warning(
+        f"the server's clock is {skew:.0f} s {direction} this machine's; messages are ordered by"
+        " the times that each machine gives them",
+        "set both clocks by NTP: timedatectl set-ntp true",
+    )

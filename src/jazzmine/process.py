@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["PROCESS", "UPDATING"]
-
 #: The threads in which a function that was given to `update` runs.
 UPDATING: set[int] = set()
 

@@ -14,9 +14,6 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
-__all__ = ["call_span", "count_records"]
-
-
 _API = "opentelemetry.trace"
 _UNTRACED = nullcontext()
 

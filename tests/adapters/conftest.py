@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,3 +94,31 @@ def sync_store(config: Config) -> Iterator[SyncMessageStore]:
     """An open store with the sync API, on the same data."""
     with SyncMessageStore.initialize(config) as opened:
         yield opened
+
+
+@pytest.fixture
+def conversations(store: MessageStore) -> Any:
+    """The conversations of Pydantic AI."""
+    from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
+
+    return JazzmineConversationStore(store, agent_id="a1", user_id="u1")
+
+
+@pytest.fixture
+def repository(sync_store: SyncMessageStore) -> Any:
+    """The sessions of Strands Agents."""
+    from jazzmine.adapters.strands import JazzmineSessionRepository
+
+    return JazzmineSessionRepository(sync_store, user_id="u1", agent_id="a1")
+
+
+@pytest.fixture
+def session(repository: Any) -> Any:
+    """A stored session `s1` of Strands Agents, with an agent `guide`."""
+    from strands.types.session import Session, SessionType
+
+    from tests.adapters.scripted_strands import state
+
+    session = repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
+    repository.create_agent("s1", state())
+    return session

@@ -16,6 +16,7 @@ from jazzmine.adapters.agent_framework import JazzmineHistoryProvider
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.scripted_agent_framework import agent
+from tests.adapters.traces import check_recorded_turn, only_trace
 
 
 def provider_of(store: MessageStore | SyncMessageStore, **more: Any) -> JazzmineHistoryProvider:
@@ -178,3 +179,10 @@ async def test_a_run_without_a_session_is_not_recorded(
     guide, _ = agent(middleware=provider.recorder())
     assert (await guide.run("Rain?")).text == "It rains."
     assert await store.get_conversations_by_user_id("u1") == []
+
+    recorded, _ = agent(provider, middleware=provider.recorder())
+    async for _ in recorded.run("Rain?", session=AgentSession(session_id="s1"), stream=True):
+        pass
+    await guide.run("Rain?")
+    await provider.save_messages("s1", said("later", "later still", role="assistant"))
+    check_recorded_turn(await only_trace(store, "s1/jazzmine"))

@@ -28,20 +28,9 @@ from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
 
-@pytest.mark.parametrize("missing", [None, ""])
-def test_a_missing_session_id_is_a_value_error(missing: object) -> None:
-    with pytest.raises(ValueError, match="missing"):
-        require_session_id(missing)
-
-
 def test_a_session_id_of_another_type_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="must be a str"):
         require_session_id(7)
-
-
-async def test_a_sync_store_is_called_in_threads(tmp_path: Path) -> None:
-    with SyncMessageStore.initialize(f"json:{tmp_path}/m.json") as store:
-        assert await as_async(store).get_conversation_by_id("c") is None
 
 
 async def test_sessions_at_a_silent_server_do_not_wait_for_each_other() -> None:

@@ -7,11 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from claude_agent_sdk import (
-    fold_session_summary,
-    list_sessions_from_store,
-    project_key_for_directory,
-)
+from claude_agent_sdk import fold_session_summary
 from claude_agent_sdk.testing import run_session_store_conformance
 
 from jazzmine import Message, MessageRole
@@ -205,26 +201,6 @@ async def test_a_summary_survives_changes_of_the_newest_message(
     assert (await sessions.load(KEY))[-1:] == entries("d")
 
 
-async def test_a_summary_older_than_its_session_is_not_trusted(
-    sessions: Any, store: MessageStore
-) -> None:
-    project = project_key_for_directory(None)
-    session_id = "00000000-0000-4000-8000-000000000000"
-    key = {"project_key": project, "session_id": session_id}
-    await sessions.append(key, [{"type": "user", "message": {"content": "Hello"}, "uuid": "u"}])
-    await asyncio.sleep(0.005)
-    await sessions.append(
-        key, [{"type": "custom-title", "customTitle": "A", "sessionId": session_id}]
-    )
-    (conversation,) = await store.get_conversations_by_user_id("u1")
-    newest = (await store.get_messages_by_conversation_id(conversation.id))[-1]
-    await store.flag_message(newest.id)
-
-    (info,) = await list_sessions_from_store(sessions)
-
-    assert info.custom_title == "A"
-
-
 # Entries
 
 
@@ -258,6 +234,5 @@ async def test_a_person_can_read_the_conversation(sessions: Any, store: MessageS
         ("user", "Look."),
         ("assistant", 'So:\nRead({"path":"a.py"})'),
         ("tool", "1"),
-        ("system", "[mode]"),
     ]
     assert shown[1].invoked_tools == ["Read"]

@@ -163,19 +163,6 @@ async def test_events_keep_their_times_and_their_order(service: JazzmineSessionS
     )
 
 
-async def test_a_value_that_json_has_no_form_for_does_not_cost_its_event(
-    service: JazzmineSessionService,
-) -> None:
-    session = await service.create_session(**PLACE)
-    await service.append_event(session, changing({"callback": len, "user:callback": len, "k": 2}))
-
-    stored = await service.get_session(**PLACE)
-    assert stored is not None
-    assert stored.state["k"] == 2
-    assert isinstance(stored.state["callback"], str)
-    assert isinstance(stored.state["user:callback"], str)
-
-
 @pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL:UserWarning")
 async def test_an_event_is_stored_as_it_is(service: JazzmineSessionService) -> None:
     session = await service.create_session(**PLACE)

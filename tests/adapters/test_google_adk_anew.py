@@ -67,13 +67,11 @@ async def test_a_session_may_be_created_after_its_memories(
         {"storage": "sqlite", "path": f"{tmp_path}/m.db", "search": "english"}
     ) as store:
         memory = JazzmineMemoryService(store)
-        foreign = Session(id="s1", events=[said("It rains in Lisbon")], **OWNER)
-        await memory.add_session_to_memory(foreign)
-        for number in range(30):
-            part = types.Part.from_function_call(name="weather", args={"city": "Lisbon"})
-            content = types.Content(role="model", parts=[part])
-            event = Event(author="guide", content=content, id=f"e{number}")
-            await memory.add_events_to_memory(events=[event], session_id="s2", **OWNER)
+        part = types.Part.from_function_call(name="weather", args={"city": "Lisbon"})
+        content = types.Content(role="model", parts=[part])
+        calls = [Event(author="guide", content=content, id=f"e{number}") for number in range(30)]
+        for name, events in (("s1", [said("It rains in Lisbon")]), ("s2", calls)):
+            await memory.add_session_to_memory(Session(id=name, events=events, **OWNER))
 
         found: Any = await memory.search_memory(query="Lisbon", **OWNER)
         assert [entry.content.parts[0].text for entry in found.memories] == ["It rains in Lisbon"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -62,6 +63,30 @@ async def test_state_counts_once_the_session_that_begins_with_it_is_stored(memor
     assert (await service.get_session(**PLACE)).state == {"user:k": 2}
     await service.append_event(await service.get_session(**PLACE), changing({"user:n": 1}))
     assert await service.get_user_state(**OWNER) == {"k": 2, "n": 1}
+
+
+async def test_what_a_session_begins_with_is_kept_as_the_framework_keeps_it(memory: Any) -> None:
+    service, _, _ = memory
+    state = {"model": types.Part(text="x"), "moment": datetime(2026, 1, 2, tzinfo=UTC), "f": len}
+    state |= {"pair": (1, {2}), "bytes": b"abc"}
+
+    created = await service.create_session(**PLACE, state=state)
+
+    found = await service.get_session(**PLACE)
+    assert found.state == created.state
+    assert found.state["model"]["text"] == "x"
+    del found.state["model"]
+    assert found.state == {
+        "moment": "2026-01-02T00:00:00Z",
+        "f": "<built-in function len>",
+        "pair": [1, [2]],
+        "bytes": "abc",
+    }
+    # What JSON has no form for does not cost its event.
+    await service.append_event(found, changing({"f": max, "user:f": max, "pair": 2}))
+    state = (await service.get_session(**PLACE)).state
+    assert state["pair"] == 2
+    assert state["f"] == state["user:f"] == "<built-in function max>"
 
 
 async def test_a_killed_writers_state_counts_with_what_it_stored(
@@ -162,6 +187,8 @@ async def test_each_read_of_a_session_has_the_same_state_after_a_deletion(memory
     await store.rewind_conversation("a1/u1/s1", after=ids[20])
     found = await state()
     assert (found["n"], "k3" in found, "k21" in found) == (20, False, False)
+    (listed,) = (await service.list_sessions(**OWNER)).sessions
+    assert listed.state == {}
 
 
 async def test_a_read_does_not_begin_with_the_answer_to_a_call_that_is_left_out(

@@ -16,6 +16,7 @@ from langgraph.types import Command
 from jazzmine import Message
 from jazzmine.adapters.langgraph import JazzmineSaver, JazzmineStore
 from jazzmine.sync import LongTermMemoryStore, MessageStore
+from tests.adapters.langgraph_agent import agent as recorded
 from tests.adapters.langgraph_graph import SETTINGS, graph
 
 
@@ -171,6 +172,27 @@ def test_a_message_with_another_content_is_edited_and_keeps_the_rest(
             "is_flagged": True,
         }
     )
+
+
+def test_a_redaction_in_the_state_reaches_title_and_trace(
+    items: LongTermMemoryStore, store: MessageStore
+) -> None:
+    saver = JazzmineSaver(items, messages=store, agent_id="a1")
+    guide = recorded(saver)
+
+    guide.invoke({"messages": [HumanMessage("I am Ann. Rain?", id="h1")]}, run_of("u1"))
+    conversation = store.get_conversation_by_id("t1")
+    assert conversation is not None
+    assert conversation.title == "I am Ann. Rain?"
+    call = guide.get_state(run_of("u1")).values["messages"][1]
+    said = [HumanMessage("I am X. Rain?", id="h1"), AIMessage("Sorry.", id=call.id)]
+    guide.update_state(run_of("u1"), {"messages": said})
+
+    redacted = store.get_conversation_by_id("t1")
+    assert redacted is not None
+    assert redacted.title == "I am X. Rain?"
+    (trace,) = store.get_turn_traces_by_conversation_id("t1")
+    assert [tool.arguments for tool in trace.tool_traces] == [None]
 
 
 def test_a_long_conversation_is_in_its_order_and_read_in_parts(

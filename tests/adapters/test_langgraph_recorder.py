@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from langgraph.types import Command, interrupt
 
 from jazzmine import ConfigurationError
 from jazzmine.adapters.langgraph import JazzmineSaver
@@ -39,20 +38,6 @@ async def test_a_run_of_coroutines_leaves_a_trace(
     check_recorded_turn(await only_trace(store, "t1"))
 
 
-def test_a_tool_that_asks_first_is_recorded_when_it_is_called(
-    saver: JazzmineSaver, sync_store: MessageStore
-) -> None:
-    guide = agent(saver, lambda: interrupt("May I?"))
-    asked = guide.invoke(question("Rain?"), settings())
-    guide.invoke(Command(resume="yes"), settings())
-
-    assert asked["__interrupt__"][0].value == "May I?"
-    first, second = sync_store.get_turn_traces_by_conversation_id("t1")
-    assert (len(first.llm_calls), first.tool_traces, first.errors) == (1, [], [])
-    assert (len(second.llm_calls), len(second.tool_traces)) == (1, 1)
-    assert second.tool_traces[0].success
-
-
 def test_runs_of_several_threads_at_once_are_kept_apart(
     saver: JazzmineSaver, sync_store: MessageStore
 ) -> None:
@@ -63,14 +48,6 @@ def test_runs_of_several_threads_at_once_are_kept_apart(
 
     for name in names:
         check_recorded_turn(asyncio.run(only_trace(sync_store, name)))
-
-
-def test_a_run_without_a_user_is_not_recorded(
-    saver: JazzmineSaver, sync_store: MessageStore
-) -> None:
-    agent(saver).invoke(question("Rain?"), {"configurable": {"thread_id": "t1"}})
-
-    assert sync_store.get_conversation_by_id("t1") is None
 
 
 def test_a_saver_without_a_message_store_records_nothing() -> None:

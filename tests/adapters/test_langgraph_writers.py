@@ -75,6 +75,20 @@ def test_time_travel_is_no_stale_run(items: LongTermMemoryStore) -> None:
         graph.invoke(question("five"), settings(), durability="sync")
 
 
+def test_a_run_that_was_deleted_makes_no_other_stale(items: LongTermMemoryStore) -> None:
+    with MessageStore.initialize("memory:") as messages:
+        saver = JazzmineSaver(items, messages=messages, refuse_stale=True)
+        agent(saver).invoke(question("one"), settings())
+        agent(saver).invoke(question("two"), {**settings(), "metadata": {"run_id": "r2"}})
+        saver.delete_for_runs(["r2"])
+
+        agent(saver).invoke(question("three"), settings())
+
+        assert [text for text in texts(agent(saver), settings()) if text in ("two", "three")] == [
+            "three"
+        ]
+
+
 @pytest.mark.parametrize("missing", [None, False, ""])
 def test_a_thread_has_an_id(items: LongTermMemoryStore, missing: Any) -> None:
     saver = JazzmineSaver(items)

@@ -1,4 +1,4 @@
-"""Runs of the OpenAI Agents SDK with a session: its own loop, compaction, several processes."""
+"""Runs of the OpenAI Agents SDK with a session: what is read, and what a call costs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,6 @@ async def test_a_run_limits_the_history(session: Any, limit: int | None, sent: i
     assert len(model.inputs[0]) == sent
 
 
-# What a call costs
-
-
 @pytest.fixture
 def proxy() -> Iterator[Proxy]:
     with Proxy(postgres.port_of(postgres.dsn())) as between:
@@ -62,6 +59,3 @@ async def test_an_append_and_a_read_are_one_round_trip_each_and_a_pop_is_two(pro
                 await call()
                 found.append(proxy.round_trips - before)
             assert found == [1, 1, 1, 1, 2]
-
-
-# Several processes

@@ -27,11 +27,6 @@ from jazzmine.core import MessageStore
 from tests.adapters.scripted_pydantic_ai import loaded, talk
 
 
-@pytest.fixture
-def conversations(store: MessageStore) -> JazzmineConversationStore:
-    return JazzmineConversationStore(store, agent_id="a1", user_id="u1")
-
-
 async def test_a_conversation_comes_back_as_it_was(
     conversations: JazzmineConversationStore,
 ) -> None:

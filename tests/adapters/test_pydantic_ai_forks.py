@@ -16,11 +16,6 @@ from jazzmine.core import MessageStore
 from tests.adapters.scripted_pydantic_ai import asked, loaded, talk, texts
 
 
-@pytest.fixture
-def conversations(store: MessageStore) -> JazzmineConversationStore:
-    return JazzmineConversationStore(store, agent_id="a1", user_id="u1")
-
-
 async def test_deletions_beside_saves_lose_no_save(
     conversations: JazzmineConversationStore,
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.conversation import Conversation
@@ -18,15 +17,8 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.exceptions import UserError
 
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
-from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.scripted_pydantic_ai import asked, texts
-
-
-@pytest.fixture
-def conversations(store: MessageStore) -> JazzmineConversationStore:
-    return JazzmineConversationStore(store, agent_id="a1", user_id="u1")
-
 
 NAMES = st.sampled_from(["c1", "c2", "c3"])
 SCOPES = st.sampled_from([None, "", "u1", "u2"])

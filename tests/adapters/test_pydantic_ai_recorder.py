@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic_ai import ModelRetry
 from pydantic_ai.conversation import Conversation
 
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.core import MessageStore
 from tests.adapters.scripted_pydantic_ai import agent
 from tests.adapters.traces import check_recorded_turn, only_trace
-
-
-@pytest.fixture
-def conversations(store: MessageStore) -> JazzmineConversationStore:
-    return JazzmineConversationStore(store, agent_id="a1", user_id="u1")
 
 
 def recorded(conversations: JazzmineConversationStore, **more: Any) -> Any:
@@ -61,16 +55,3 @@ async def test_a_run_of_an_unknown_user_that_fails_is_not_stored(store: MessageS
         await turn(conversations, recorded(conversations, on_question=refuse), scope="u1")
 
     assert await store.get_conversation_by_id("c1") is None
-
-
-async def test_a_tool_that_fails_leaves_its_error(
-    conversations: JazzmineConversationStore, store: MessageStore
-) -> None:
-    def retry() -> None:
-        raise ModelRetry("another city")
-
-    await turn(conversations, recorded(conversations, on_call=retry))
-
-    (tool,) = (await only_trace(store, "c1")).tool_traces
-    assert not tool.success
-    assert "another city" in str(tool.error)

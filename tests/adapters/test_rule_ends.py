@@ -7,7 +7,7 @@ import gc
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -106,7 +106,7 @@ async def test_a_call_that_is_not_allowed_is_recorded_with_its_reason(name: str)
         await agent.run_rejected("Rain?")
 
         (tool,) = (tool for trace in traces(agent) for tool in trace.tool_traces)
-        assert tool.tool_name == "weather"
+        assert (tool.tool_name, tool.success) == ("weather", False)
         assert re.search("reject|not approved", f"{tool.error} {tool.final_data}")
         assert "rain in Lisbon" not in f"{tool.final_data}"
 
@@ -165,3 +165,20 @@ async def test_a_call_that_a_guardrail_refuses_is_recorded_with_its_reason(name:
         assert trace.total_tokens == 30
         (tool,) = trace.tool_traces
         assert "refused by a guardrail" in f"{tool.error} {tool.final_data}"
+
+
+async def test_a_model_of_adk_that_a_callback_answers_for_is_not_called() -> None:
+    with opened("google_adk") as agent:
+        from google.adk.models.llm_response import LlmResponse
+        from google.genai import types
+
+        from tests.adapters.scripted_google_adk import run
+
+        made = await cast(Any, agent).runner()
+        content = types.Content(role="model", parts=[types.Part(text="Not that.")])
+        made.agent.before_model_callback = lambda *_, **__: LlmResponse(content=content)
+        await run(made, "Rain?")
+
+        assert await agent.history() == [("said", "Rain?"), ("said", "Not that.")]
+        (trace,) = traces(agent)
+        assert (trace.llm_calls, trace.errors) == ([], [])

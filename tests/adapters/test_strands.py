@@ -16,19 +16,6 @@ from jazzmine.sync import MessageStore
 from tests.adapters.scripted_strands import agent, said, state
 
 
-@pytest.fixture
-def repository(sync_store: MessageStore) -> JazzmineSessionRepository:
-    return JazzmineSessionRepository(sync_store, user_id="u1", agent_id="a1")
-
-
-@pytest.fixture
-def session(repository: JazzmineSessionRepository) -> Session:
-    """A stored session `s1` with an agent `guide`."""
-    session = repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
-    repository.create_agent("s1", state())
-    return session
-
-
 def test_a_session_comes_back_equal(repository: JazzmineSessionRepository) -> None:
     session = Session(session_id="s1", session_type=SessionType.AGENT)
 
@@ -44,12 +31,6 @@ def test_what_is_missing_is_none(repository: JazzmineSessionRepository, session:
     assert repository.read_message("s1", "other", 0) is None
     assert repository.read_multi_agent("s1", "other") is None
     assert repository.list_messages("s1", "guide") == []
-
-
-def test_a_session_is_created_once(repository: JazzmineSessionRepository, session: Session) -> None:
-    with pytest.raises(SessionException, match="already exists"):
-        repository.create_session(session)
-    assert repository.read_session("s1") == session
 
 
 def test_of_creations_at_once_one_succeeds(repository: JazzmineSessionRepository) -> None:
@@ -143,6 +124,8 @@ def test_missing_ids_are_a_value_error(
 ) -> None:
     with pytest.raises(ValueError, match="session_id is missing"):
         repository.read_session(missing)
+    with pytest.raises(ValueError, match="session_id is missing"):
+        repository.recorder(missing)
     with pytest.raises(ValueError, match="agent_id is missing"):
         repository.read_agent("s1", missing)
     with pytest.raises(ValueError, match="user_id is missing"):

@@ -13,19 +13,6 @@ from jazzmine.sync import MessageStore
 from tests.adapters.scripted_strands import agent, ids, said, state
 
 
-@pytest.fixture
-def repository(sync_store: MessageStore) -> JazzmineSessionRepository:
-    return JazzmineSessionRepository(sync_store, user_id="u1", agent_id="a1")
-
-
-@pytest.fixture
-def session(repository: JazzmineSessionRepository) -> Session:
-    """A stored session `s1` with an agent `guide`."""
-    session = repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
-    repository.create_agent("s1", state())
-    return session
-
-
 def test_messages_are_listed_from_the_oldest(
     repository: JazzmineSessionRepository, session: Session
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -11,25 +13,11 @@ from strands.agent.conversation_manager import SlidingWindowConversationManager
 from strands.multiagent import GraphBuilder
 from strands.session.repository_session_manager import RepositorySessionManager
 from strands.types.exceptions import SessionException
-from strands.types.session import Session, SessionType
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
-from tests.adapters.scripted_strands import ScriptedModel, agent, state
+from tests.adapters.scripted_strands import ScriptedModel, agent
 from tests.adapters.traces import only_trace
-
-
-@pytest.fixture
-def repository(sync_store: MessageStore) -> JazzmineSessionRepository:
-    return JazzmineSessionRepository(sync_store, user_id="u1", agent_id="a1")
-
-
-@pytest.fixture
-def session(repository: JazzmineSessionRepository) -> Session:
-    """A stored session `s1` with an agent `guide`."""
-    session = repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
-    repository.create_agent("s1", state())
-    return session
 
 
 def test_an_agent_remembers_its_turns(repository: JazzmineSessionRepository) -> None:
@@ -59,16 +47,28 @@ def test_a_window_is_restored(repository: JazzmineSessionRepository) -> None:
     assert again.messages[-1]["content"] == guide.messages[-1]["content"]
 
 
-def test_the_latest_message_is_redacted(repository: JazzmineSessionRepository) -> None:
-    guide, _ = agent(repository)
+@pytest.mark.parametrize(("index", "title"), [(0, "[hidden]"), (-1, "Rain?")])
+def test_a_redaction_reaches_the_title_and_the_trace(
+    repository: JazzmineSessionRepository, sync_store: MessageStore, index: int, title: str
+) -> None:
+    guide, model = agent(repository, hooks=[repository.recorder("s1")])
+    manager: Any = guide._session_manager
+
+    def redact() -> None:
+        message: Any = {**guide.messages[-1], "content": [{"text": "[hidden]"}]}
+        manager.redact_latest_message(message, guide)
+
+    # At the first question, or after the run.
+    model.on_question = redact if index == 0 else lambda: None
     guide("Rain?")
-    manager = guide._session_manager
-    assert isinstance(manager, RepositorySessionManager)
-    manager.redact_latest_message({"role": "assistant", "content": [{"text": "No."}]}, guide)
+    redact()
 
-    again, _ = agent(repository)
-
-    assert again.messages[-1]["content"] == [{"text": "No."}]
+    assert agent(repository)[0].messages[index]["content"] == [{"text": "[hidden]"}]
+    conversation = sync_store.get_conversation_by_id("s1/guide")
+    assert conversation is not None
+    assert conversation.title == title
+    (tool,) = asyncio.run(only_trace(sync_store, "s1/guide")).tool_traces
+    assert (tool.tool_name, tool.arguments, tool.final_data) == ("weather", None, None)
 
 
 def test_a_graph_of_agents_goes_on(repository: JazzmineSessionRepository) -> None:
@@ -114,6 +114,16 @@ def test_traces_of_a_graphs_agents_are_deleted_with_the_session(
     assert sync_store.get_conversations() == []
 
 
-def test_a_session_without_an_id_is_a_value_error(repository: JazzmineSessionRepository) -> None:
-    with pytest.raises(ValueError, match="session_id is missing"):
-        repository.recorder("")
+def test_runs_at_once_of_one_agent_have_a_trace_each(
+    repository: JazzmineSessionRepository, sync_store: MessageStore
+) -> None:
+    guides, both_asked = [], Barrier(2)
+    for _ in range(2):
+        guide, model = agent(repository, hooks=[repository.recorder("s1")])
+        model.on_question = lambda: both_asked.wait(60)
+        guides.append(guide)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda guide: guide("Rain?"), guides))
+
+    traces = sync_store.get_turn_traces_by_conversation_id("s1/guide")
+    assert [(trace.turn_number, trace.total_tokens) for trace in traces] == [(1, 30), (2, 30)]

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from tests.backends.memory_tables import BACKENDS, Config, Locks, open_sync, opened_backend
-from tests.servers import postgres
+from tests.servers import mongodb, postgres
 from tests.servers.proxy import Proxy
 from tests.servers.redis import database
 
@@ -46,6 +46,13 @@ def proxy() -> Iterator[Proxy]:
 
 
 @pytest.fixture
+def mongodb_config() -> Iterator[dict[str, Any]]:
+    """The configuration of an empty database of MongoDB."""
+    with mongodb.database() as config:
+        yield config
+
+
+@pytest.fixture
 def url() -> Iterator[str]:
     """The URL of an empty Redis database."""
     with database() as opened:
@@ -59,27 +66,35 @@ def client(url: str) -> Iterator[redis.Redis]:
         yield opened
 
 
+# Working memory
+
+
 @pytest.fixture(params=BACKENDS)
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Config, Locks]]:
-    """An empty place for working memories on each back end that processes share."""
-    with opened_backend(request.param, tmp_path) as place:
-        yield place
+def memory_backend(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Config, Locks]]:
+    """The configuration of an empty store, and its rows, or Redis' locks."""
+    with opened_backend(request.param, tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture
-def config(opened: tuple[Config, Locks]) -> Config:
-    """The configuration of its stores."""
-    return opened[0]
+def memory_config(memory_backend: tuple[Config, Locks]) -> Config:
+    return memory_backend[0]
 
 
 @pytest.fixture
-def rows(opened: tuple[Config, Locks]) -> Locks:
-    """What it has of the conversation "c"."""
-    return opened[1]
+def locks(memory_backend: tuple[Config, Locks]) -> Locks:
+    return memory_backend[1]
 
 
 @pytest.fixture
-def open_store(config: Config) -> Iterator[Callable[..., Any]]:
-    """Opens stores of an API on the same data."""
+def open_memory(memory_config: Config) -> Iterator[Callable[..., Any]]:
+    """Opens sync stores on the same data, with options."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(open_sync(config, **options))
+        yield lambda **options: stack.enter_context(open_sync(memory_config, **options))
+
+
+@pytest.fixture
+def memory_store(open_memory: Callable[..., Any]) -> Any:
+    return open_memory()

@@ -1,4 +1,4 @@
-"""Working memory in tables: its stores through both APIs, and its rows without the library."""
+"""Working memory in tables and in Redis: its stores, and its rows without the library."""
 
 from __future__ import annotations
 
@@ -6,25 +6,18 @@ import itertools
 import sqlite3
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import redis
 
-from jazzmine.core import working_memory as core
 from jazzmine.sync import working_memory as sync
-from tests.backends.redis_apis import Opened
 from tests.servers import postgres
 from tests.servers import redis as redis_server
 
 Config = Mapping[str, Any]
-
-
-def open_async(config: Config, **options: Any) -> Any:
-    """Open an async store, with sync calls."""
-    return Opened(lambda: core.WorkingMemoryStore.initialize({**config, **options}))
 
 
 def open_sync(config: Config, **options: Any) -> Any:
@@ -32,7 +25,6 @@ def open_sync(config: Config, **options: Any) -> Any:
     return sync.WorkingMemoryStore.initialize({**config, **options})
 
 
-APIS = [open_async, open_sync]
 _numbers = itertools.count(1)
 
 # The token of the lock of another store.
@@ -101,8 +93,6 @@ class RedisLocks:
 
 class Rows(ABC):
     """The rows of the conversation "c", read and changed without the library."""
-
-    blob: Callable[[bytes], Any] = bytes
 
     @abstractmethod
     def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.traces import TurnTrace
+from tests.behaviour import samples
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
@@ -19,34 +20,16 @@ def behind(proxy: Proxy, schema: str, **options: object) -> dict[str, object]:
 
 
 def conversation(conversation_id: str = "c1") -> Conversation:
-    return Conversation(
-        id=conversation_id, user_id="u", agent_id="a", title="t", created_at=1, last_updated_at=2
-    )
+    return samples.conversation(conversation_id, user_id="u", agent_id="a")
 
 
 def message(message_id: str = "m1", at: int = 1) -> Message:
-    return Message(
-        id=message_id,
-        conversation_id="c1",
-        user_id="u",
-        role=MessageRole.ASSISTANT,
-        original_content="hello",
-        timestamp=at,
-    )
+    given = {"role": MessageRole.ASSISTANT, "original_content": "hello", "timestamp": at}
+    return samples.message(message_id, user_id="u", **given)
 
 
 def trace(message_id: str = "m1") -> TurnTrace:
-    return TurnTrace(
-        id=f"trace of {message_id}",
-        message_id=message_id,
-        conversation_id="c1",
-        user_id="u",
-        agent_id="a",
-        turn_number=1,
-        started_at_ms=1,
-        ended_at_ms=2,
-        total_latency_ms=1,
-    )
+    return samples.trace(message_id, id=f"trace of {message_id}", user_id="u", agent_id="a")
 
 
 def bound(sql: str, schema: str) -> bytes:

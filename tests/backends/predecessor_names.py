@@ -16,12 +16,12 @@ from tests.servers import predecessor
 
 PACKAGES = ("message_store", "working_memory")
 
-REQUIRED, MADE, ENUM = "required", "made by a function", "the member of an enum"
-"""A parameter's default; any other value is in a list of one."""
-
 
 def names_of_source() -> dict[str, Any]:
-    """Return the public names of each module: its exports, and the members of its classes."""
+    """Return the public names of each module: its exports, and the members of its classes.
+
+    Of each parameter it says whether it has a default.
+    """
     predecessor.make(pydantic.VERSION)
     core = predecessor.SOURCE / "jazzmine" / "core"
     files = [path for package in PACKAGES for path in sorted((core / package).rglob("*.py"))]
@@ -60,7 +60,7 @@ def _enum(owner: ast.ClassDef) -> dict[str, Any]:
 def _class(owner: ast.ClassDef) -> dict[str, Any]:
     found: dict[str, Any] = {"attributes": [], "methods": {}}
     fields = {
-        ast.unparse(node.target): _default(node.value)
+        ast.unparse(node.target): _is_optional(node.value)
         for node in owner.body
         if isinstance(node, ast.AnnAssign)
     }
@@ -81,21 +81,14 @@ def _class(owner: ast.ClassDef) -> dict[str, Any]:
 
 def _method(node: ast.FunctionDef | ast.AsyncFunctionDef) -> dict[str, Any]:
     arguments = node.args.args
-    defaults = [None] * (len(arguments) - len(node.args.defaults)) + list(node.args.defaults)
-    parameters = {a.arg: _default(d) for a, d in zip(arguments, defaults, strict=True)}
+    required = len(arguments) - len(node.args.defaults)
+    parameters = {each.arg: number >= required for number, each in enumerate(arguments)}
     parameters.pop("self", None)
     parameters.pop("cls", None)
     return {"waits": isinstance(node, ast.AsyncFunctionDef), "parameters": parameters}
 
 
-def _default(given: ast.expr | None) -> Any:
-    if given is None:
-        return REQUIRED
-    if isinstance(given, ast.Call):
-        options = {keyword.arg: keyword.value for keyword in given.keywords}
-        if "default_factory" in options:
-            return MADE
-        return _default(options.get("default"))
-    if isinstance(given, ast.Attribute):
-        return ENUM
-    return [ast.literal_eval(given)]
+def _is_optional(default: ast.expr | None) -> bool:
+    if isinstance(default, ast.Call):
+        return any(option.arg in ("default", "default_factory") for option in default.keywords)
+    return default is not None

@@ -1,7 +1,8 @@
-"""The JSON store with disks, folders and locks that fail."""
+"""The JSON store with disks, folders and locks that fail, and beside others that write."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import itertools
 import os
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine.core import message_store as async_messages
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
@@ -138,3 +140,43 @@ def test_fsync_false_waits_for_no_disk(path: Path, monkeypatch: pytest.MonkeyPat
         store.store_conversation(conversation("c1"))
 
     assert path.is_file()
+
+
+# Others that write, and many calls at once
+
+
+def test_a_read_sees_an_edit_by_hand(path: Path, store: JSONMessageStore) -> None:
+    store.store_message(message("m1", original_content="before"))
+
+    path.write_bytes(path.read_bytes().replace(b"before", b"behind"))
+
+    stored = store.get_message_by_id("m1")
+    assert stored is not None
+    assert stored.original_content == "behind"
+
+
+def test_a_file_that_is_removed_is_an_empty_store(path: Path, store: JSONMessageStore) -> None:
+    path.unlink()
+
+    assert store.get_conversation_by_id("c1") is None
+
+
+async def test_fifty_writes_at_once_take_two_flushes_at_most(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes = []
+    replace = os.replace
+
+    def count(source: str, target: str) -> None:
+        flushes.append(target)
+        replace(source, target)
+
+    config = {"path": str(path), "fsync": False}
+    async with await async_messages.MessageStore.initialize(config) as store:
+        await store.store_conversation(conversation("c1"))
+        monkeypatch.setattr(os, "replace", count)
+
+        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
+
+        assert len(await store.get_messages_by_conversation_id("c1")) == 50
+    assert 1 <= len(flushes) <= 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,17 +14,21 @@ import pytest
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockLostError, NotFoundError, StoreUnavailableError
 from jazzmine.sync.working_memory import WorkingMemoryStore
-from tests.backends.memory_tables import Locks
+from tests.backends.memory_tables import BACKENDS, Locks, open_sync, opened_backend
 
 Opened = tuple[WorkingMemoryStore, WorkingMemoryStore, Locks]
 
 
-@pytest.fixture
-def stores(open_store: Callable[..., Any], rows: Locks) -> Opened:
+@pytest.fixture(params=BACKENDS)
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     """Two stores on the same data, with the conversation "c"."""
-    store, other = open_store(), open_store(lock_timeout=2)
-    store.get_or_create("c", "ann", "agent")
-    return store, other, rows
+    with (
+        opened_backend(request.param, tmp_path) as (config, locks),
+        open_sync(config) as store,
+        open_sync(config, lock_timeout=2) as other,
+    ):
+        store.get_or_create("c", "ann", "agent")
+        yield store, other, locks
 
 
 class Network:

@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 
 from jazzmine.errors import LockLostError, LockTimeoutError
-from tests.backends.memory_processes import line_from, process, send_line, stop
+from tests.backends.memory_holder import line_from, process, send_line
 from tests.backends.memory_tables import TOKEN, Config, Locks, open_sync
 from tests.faults.sizes import TOLERANCE, size
 
 
 def test_a_stopped_holder_cannot_write_over_what_came_after_it(
-    open_store: Callable[..., Any], config: Config
+    open_memory: Callable[..., Any], memory_config: Config
 ) -> None:
-    store = open_store(lock_timeout=5)
+    store = open_memory(lock_timeout=5)
     store.get_or_create("c", "user", "agent")
-    with process("hold", {**config, "lease_seconds": 0.4}) as holder:
+    with process("hold", {**memory_config, "lease_seconds": 0.4}) as holder:
         assert line_from(holder) == "held"
-        stop(holder)
+        holder.send_signal(signal.SIGSTOP)
 
         newer = store.end_turn("c", "the newer one", "newer")
         os.kill(holder.pid, signal.SIGCONT)
@@ -39,11 +39,11 @@ def test_a_stopped_holder_cannot_write_over_what_came_after_it(
 
 
 def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
-    open_store: Callable[..., Any], rows: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
-    open_store().get_or_create("c", "user", "agent")
-    store = open_store(lock_timeout=0.3)
-    rows.take_lock("another")
+    open_memory().get_or_create("c", "user", "agent")
+    store = open_memory(lock_timeout=0.3)
+    locks.take_lock("another")
     started = time.monotonic()
 
     with pytest.raises(
@@ -54,36 +54,36 @@ def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
     assert time.monotonic() - started >= 0.3
     # Only the block of this process can be the caller's own.
     assert "in a locked() block" not in str(said.value)
-    assert rows.holder() == TOKEN
+    assert locks.holder() == TOKEN
 
 
 def test_a_lock_that_was_taken_away_lets_no_write_through(
-    open_store: Callable[..., Any], rows: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
-    store = open_store()
+    store = open_memory()
     store.get_or_create("c", "user", "agent")
 
     def lose_it() -> None:
         with store.locked("c") as memory:
-            rows.take_lock("another")
+            locks.take_lock("another")
             memory.end_turn("Hello", "greet")
 
     with pytest.raises(LockLostError, match="'c'"):
         lose_it()
 
-    assert rows.holder() == TOKEN
+    assert locks.holder() == TOKEN
     assert store.get("c").revision == 1
 
 
 def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
-    open_store: Callable[..., Any], rows: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
-    store, other = open_store(), open_store()
+    store, other = open_memory(), open_memory()
     store.get_or_create("c", "user", "agent")
 
     def change(*, meanwhile: Callable[[], object]) -> None:
         with store.locked("c") as memory:
-            rows.end_lock()
+            locks.end_lock()
             meanwhile()
             memory.end_turn("Hello", "greet")
 
@@ -96,27 +96,27 @@ def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
 
 
 def test_a_block_that_was_interrupted_has_released_its_lock(
-    open_store: Callable[..., Any], rows: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
     """The program ends next, and with it its threads."""
-    store = open_store()
+    store = open_memory()
     store.get_or_create("c", "user", "agent")
 
     with pytest.raises(KeyboardInterrupt), store.locked("c"):
         raise KeyboardInterrupt
 
-    assert rows.holder() is None
+    assert locks.holder() is None
 
 
 def test_a_block_whose_state_has_expired_saves_nothing(
-    open_store: Callable[..., Any], rows: Locks
+    open_memory: Callable[..., Any], locks: Locks
 ) -> None:
-    store = open_store()
+    store = open_memory()
     store.get_or_create("c", "user", "agent")
 
     def end_late() -> None:
         with store.locked("c") as memory:
-            rows.expire()
+            locks.expire()
             memory.end_turn("Hello", "greet")
 
     with pytest.raises(LockLostError, match="deleted meanwhile, or has expired"):
@@ -125,15 +125,17 @@ def test_a_block_whose_state_has_expired_saves_nothing(
     assert store.get_or_create("c", "another", "agent").user_id == "another"
 
 
-def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, rows: Locks) -> None:
-    with open_sync(config, lease_seconds=0.3) as store:
+def test_a_long_block_keeps_its_lock_and_ends_its_thread(
+    memory_config: Config, locks: Locks
+) -> None:
+    with open_sync(memory_config, lease_seconds=0.3) as store:
         store.get_or_create("c", "user", "agent")
         threads = threading.active_count()
 
         with store.locked("c") as memory:
-            token = rows.holder()
+            token = locks.holder()
             time.sleep(0.7)
-            token_later = rows.holder()
+            token_later = locks.holder()
             memory.end_turn("Hello", "greet")
 
         deadline = time.monotonic() + 60
@@ -145,11 +147,11 @@ def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, rows: L
 
 
 def test_an_update_waits_for_a_block_in_another_process_that_is_longer_than_its_lease(
-    open_store: Callable[..., Any], config: Config
+    open_memory: Callable[..., Any], memory_config: Config
 ) -> None:
-    store = open_store()
+    store = open_memory()
     store.get_or_create("c", "user", "agent")
-    with process("hold", {**config, "lease_seconds": 0.5}) as holder:
+    with process("hold", {**memory_config, "lease_seconds": 0.5}) as holder:
         assert line_from(holder) == "held"
         threading.Timer(1, send_line, [holder]).start()
         started = time.monotonic()
@@ -163,12 +165,13 @@ def test_an_update_waits_for_a_block_in_another_process_that_is_longer_than_its_
     assert updated.revision == 3
 
 
-def test_processes_without_a_pause_lose_no_update_and_starve_nobody(config: Config) -> None:
+def test_processes_without_a_pause_lose_no_update_and_starve_nobody(memory_config: Config) -> None:
     processes, count = 8, size(25, 200)
-    with ExitStack() as stack, open_sync(config) as store:
+    with ExitStack() as stack, open_sync(memory_config) as store:
         store.get_or_create("c", "user", "agent")
         updaters = [
-            stack.enter_context(process("update", config, str(count))) for _ in range(processes)
+            stack.enter_context(process("update", memory_config, str(count)))
+            for _ in range(processes)
         ]
         assert [line_from(updater) for updater in updaters] == ["ready"] * processes
         for updater in updaters:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from jazzmine.backends.redis import keys
 from tests.backends import test_memory_lost_replies as lost_replies
-from tests.backends.redis_apis import open_sync
-from tests.backends.redis_topologies import topology
+from tests.behaviour.apis import SYNC
+from tests.faults.networks import NETWORKS
 
 
 @pytest.mark.parametrize(
@@ -20,15 +18,14 @@ from tests.backends.redis_topologies import topology
     ],
     ids=["forgets the marks before", "does not compare the mark"],
 )
-def test_a_script_without_marks_is_caught(
+async def test_a_script_without_marks_is_caught(
     monkeypatch: pytest.MonkeyPatch, right: str, wrong: str
 ) -> None:
     assert right in keys.WRITE.text
     monkeypatch.setattr(keys, "WRITE", keys.Script(keys.WRITE.text.replace(right, wrong)))
-    with topology("standalone", open_sync) as servers:
-        store = servers.open(timeout=4)
-        store.get_or_create(lost_replies.CID, "user", "agent")
-        check: Any = lost_replies.test_a_write_is_not_repeated_over_a_newer_one
+    with NETWORKS["redis"]() as network:
+        async with await SYNC.WorkingMemoryStore.initialize(network.through) as store:
+            await store.get_or_create(lost_replies.CID, "user", "agent")
 
-        with pytest.raises(AssertionError):
-            check(store, servers)
+            with pytest.raises(AssertionError):
+                await lost_replies.test_a_write_is_not_repeated_over_a_newer_one(store, network)

@@ -24,14 +24,8 @@ Config = dict[str, Any]
 
 
 @pytest.fixture
-def config() -> Iterator[Config]:
-    with mongodb.database() as configuration:
-        yield configuration
-
-
-@pytest.fixture
-def store(config: Config) -> Iterator[MessageStore]:
-    with MessageStore.initialize(config) as opened:
+def store(mongodb_config: Config) -> Iterator[MessageStore]:
+    with MessageStore.initialize(mongodb_config) as opened:
         opened.store_conversation(conversation())
         yield opened
 
@@ -50,8 +44,8 @@ def test_names_that_mean_something_to_mongodb_come_back_as_they_were(store: Mess
     assert ids(store.find_turn_traces(TraceFilter(tool={"final_data": NAMES}))) == [traced.id]
 
 
-def test_a_conversation_of_version_1_2_is_read(store: MessageStore, config: Config) -> None:
-    database = mongodb.client(config["uri"])[config["db"]]
+def test_a_conversation_of_version_1_2_is_read(store: MessageStore, mongodb_config: Config) -> None:
+    database = mongodb.client(mongodb_config["uri"])[mongodb_config["db"]]
     database["conversations"].update_one({}, {"$set": {"log_lock": 7}})
 
     assert store.get_conversation_by_id("c1") == conversation()
@@ -61,9 +55,7 @@ def test_a_record_of_16_mib_is_refused_and_no_other_record(store: MessageStore) 
     for size in (16, 17):  # the server refuses the one, and the driver the other
         large = message("large", original_content="x" * size * 2**20)
         with pytest.raises(RecordTooLargeError):
-            store.store_messages([message("m1"), large])
-        with pytest.raises(RecordTooLargeError):
-            store.store_message(large)
+            store.store_messages([message("m1"), large] if size == 16 else [large])
 
     assert store.get_messages_by_conversation_id("c1") == []
 
@@ -79,23 +71,15 @@ def test_a_value_that_python_cannot_hold_makes_no_document_unreadable() -> None:
 
 
 def test_a_trace_of_another_shape_hides_no_other_from_filters_and_sums(
-    store: MessageStore, config: Config
+    store: MessageStore, mongodb_config: Config
 ) -> None:
     store.store_turn(messages=[message()], trace=trace(tool_traces=[tool_trace(sandbox="s")]))
     wrong = {"tool_traces": 5, "llm_calls": None, "errors": "?"}
-    database = mongodb.client(config["uri"])[config["db"]]
+    database = mongodb.client(mongodb_config["uri"])[mongodb_config["db"]]
     database["turn_traces"].insert_one(trace("m2").model_dump(mode="json") | wrong)
 
     assert len(store.find_turn_traces(TraceFilter(tool={"sandbox": "s"}))) == 1
     assert [one.turns for one in store.summarize_usage(TraceFilter(), by="agent")] == [1]
-
-
-def test_another_trace_of_a_message_replaces_the_one_before(store: MessageStore) -> None:
-    store.store_turn(messages=[message()], trace=trace("m1", id="t1"))
-    store.store_turn_trace(trace("m1", id="t2"))
-    store.store_turn(messages=[message()], trace=trace("m1", id="t3"))
-
-    assert [one.id for one in store.get_turn_traces_by_conversation_id("c1")] == ["t3"]
 
 
 # Errors of the server
@@ -114,24 +98,24 @@ CODES = [1, 13, 50, 64, 251, 14031]
 @pytest.mark.parametrize("code", CODES)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_each_error_of_the_server_is_one_of_ours(
-    config: Config, call: Callable[[MessageStore], object], code: int
+    mongodb_config: Config, call: Callable[[MessageStore], object], code: int
 ) -> None:
     commands = ["find", "update", "insert", "delete", "aggregate"]
-    with MessageStore.initialize({**config, "timeout": 0.5}) as store:
-        mongodb.fail(config["uri"], commands, "alwaysOn", errorCode=code)
+    with MessageStore.initialize({**mongodb_config, "timeout": 0.5}) as store:
+        mongodb.fail(mongodb_config["uri"], commands, "alwaysOn", errorCode=code)
         try:
             with pytest.raises(StoreUnavailableError) as raised:
                 call(store)
         finally:
-            mongodb.fail(config["uri"], commands, "off")
+            mongodb.fail(mongodb_config["uri"], commands, "off")
     assert raised.value.__cause__ is not None
 
 
 def test_the_doctor_finds_and_deletes_what_a_deletion_beside_a_write_has_left(
-    store: MessageStore, config: Config
+    store: MessageStore, mongodb_config: Config
 ) -> None:
-    url = f"{config['uri']}/{config['db']}"
-    with MessageStore.initialize(config) as other:
+    url = f"{mongodb_config['uri']}/{mongodb_config['db']}"
+    with MessageStore.initialize(mongodb_config) as other:
         other.store_message(message("m3"))  # knows the conversation from now on
         store.delete_conversation("c1")
         other.store_message(message("m4"))
@@ -151,10 +135,10 @@ def test_the_doctor_finds_and_deletes_what_a_deletion_beside_a_write_has_left(
 
 
 def test_a_store_learns_after_a_while_that_another_one_has_deleted_a_conversation(
-    store: MessageStore, config: Config, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, mongodb_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mongodb_backend, "KNOWN_SECONDS", 0.05)
-    with MessageStore.initialize(config) as other:
+    with MessageStore.initialize(mongodb_config) as other:
         other.store_message(message("m3"))
         store.delete_conversation("c1")
         time.sleep(0.06)
@@ -170,7 +154,7 @@ def test_a_standalone_server_is_named_in_the_log_and_serves_the_calls_of_several
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     url = mongodb.running("--standalone").url
-    with mongodb.database(url) as config, MessageStore.initialize(config) as store:
+    with mongodb.database(url) as mongodb_config, MessageStore.initialize(mongodb_config) as store:
         store.store_turn(conversation=conversation(), messages=messages("m1"), trace=trace("m1"))
         store.append_messages("c1", messages("m2", "m3"), expected_last="m1")
         with pytest.raises(ConflictError):

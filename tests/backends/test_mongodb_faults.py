@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -24,8 +23,6 @@ from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message, messages
 from tests.faults.sizes import TOLERANCE
 from tests.servers import mongodb
-from tests.servers.programs import Program
-from tests.servers.proxy import Proxy
 
 Config = dict[str, Any]
 TIMEOUT = 1.5
@@ -45,13 +42,6 @@ def config(server: mongodb.Server) -> Config:
     """A database for one test: an abandoned transaction may keep locks on its documents."""
     name = f"jazzmine_test_{uuid4().hex}"
     return {"storage": "mongodb", "uri": server.url, "db": name, "timeout": TIMEOUT}
-
-
-@pytest.fixture
-def shared() -> Iterator[Config]:
-    """A database of the server that all tests share."""
-    with mongodb.database() as configuration:
-        yield configuration
 
 
 CALLS: dict[str, Callable[[Any], Any]] = {
@@ -107,17 +97,6 @@ def config_of(*ports: int) -> Config:
     return {"storage": "mongodb", "uri": f"mongodb://{hosts}/", "db": name, "timeout": TIMEOUT}
 
 
-def test_a_silent_host_does_not_keep_the_store_from_another(server: mongodb.Server) -> None:
-    with Proxy(server.port) as silent:
-        silent.swallow_requests = True
-        started = time.monotonic()
-
-        with MessageStore.initialize(config_of(silent.port, server.port)) as store:
-            store.store_conversation(conversation())
-
-        assert time.monotonic() - started < LATEST
-
-
 def test_the_error_says_at_once_why_no_server_was_reached() -> None:
     started = time.monotonic()
 
@@ -156,15 +135,3 @@ async def test_a_cancel_scope_ends_a_call_and_leaves_the_store_usable(
 
         await store.store_messages(messages("m8", "m9"))
         assert await store.delete_conversation("c1")
-
-
-def test_many_processes_may_start_at_once(shared: Config) -> None:
-    opening = (
-        "import sys; from jazzmine.sync import MessageStore;"
-        "MessageStore.initialize({'storage': 'mongodb', 'uri': sys.argv[1], 'db': sys.argv[2]})"
-        ".close()"
-    )
-    command = [sys.executable, "-c", opening, shared["uri"], shared["db"]]
-    starting = [Program(command) for _ in range(6)]
-
-    assert [process.wait(240) for process in starting] == [0] * 6

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
@@ -12,13 +10,6 @@ from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
-
-
-def test_a_server_that_does_not_run_is_named_in_one_line() -> None:
-    with pytest.raises(StoreUnavailableError) as raised:
-        SyncMessageStore.initialize("postgresql://127.0.0.1:1/db")
-    assert str(raised.value).startswith("PostgreSQL at 127.0.0.1:1: connection failed: ")
-    assert "Connection refused; Is the server running" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -42,14 +33,3 @@ def test_a_wrong_address_raises_within_a_second_and_keeps_the_secret(
     shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
     assert "wr0ng-secret" not in shown
     assert postgres.PASSWORD not in shown
-
-
-def test_without_the_driver_the_extra_to_install_is_named() -> None:
-    program = (
-        "import sys; sys.modules['psycopg'] = None\n"
-        "from jazzmine.sync import MessageStore, PostgresMessageStore\n"
-        "try: MessageStore.initialize('postgresql://h/db')\n"
-        "except ImportError as error: print(error)\n"
-    )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "pip install 'jazzmine[postgres]>=2.0'" in said.stdout, said.stderr

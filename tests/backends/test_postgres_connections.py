@@ -101,8 +101,9 @@ async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
 # Several hosts
 
 
-@pytest.mark.parametrize("attributes", [{}, {"target_session_attrs": "read-write"}])
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("api", "attributes"), [("async", {}), ("sync", {"target_session_attrs": "read-write"})]
+)
 async def test_a_host_that_does_not_answer_leaves_time_for_the_others(
     api: str, attributes: dict[str, str], schema: str
 ) -> None:

@@ -16,7 +16,12 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 import jazzmine.core.postgres
 import jazzmine.sync.postgres
-from jazzmine.errors import ConfigurationError, ConflictError, StoreUnavailableError
+from jazzmine.errors import (
+    ConfigurationError,
+    ConflictError,
+    StoreClosedError,
+    StoreUnavailableError,
+)
 from jazzmine.records.types import MAX_INT
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_apis import APIS, MESSAGES, opened
@@ -80,9 +85,12 @@ async def test_a_call_on_the_pool_of_the_application_ends_at_its_deadline(
         await store.store_message(message("m2"))
 
 
+@pytest.mark.parametrize("level", [r"repeatable\ read", "serializable"])
 @pytest.mark.parametrize("api", APIS)
-async def test_one_of_several_appends_wins_in_repeatable_read_too(api: str, schema: str) -> None:
-    kwargs = {**ROWS, "options": r"-c default_transaction_isolation=repeatable\ read"}
+async def test_one_of_several_appends_wins_at_any_isolation(
+    api: str, level: str, schema: str, admin: psycopg.Connection[Any]
+) -> None:
+    kwargs = {**ROWS, "options": f"-c default_transaction_isolation={level}"}
     async with (
         pool_of(api, kwargs=kwargs, min_size=4, max_size=4) as pool,
         opened(api, config(schema, pool=pool)) as store,
@@ -98,6 +106,18 @@ async def test_one_of_several_appends_wins_in_repeatable_read_too(api: str, sche
             [[appended]] = [one for one in outcomes if isinstance(one, list)]
             assert sum(isinstance(one, ConflictError) for one in outcomes) == 3
             last = appended.id
+        # It waits for a pop of the message that it expects.
+        pop = (
+            "SELECT $schema.jazzmine_pop('c1', id, xmin::text) FROM $schema.messages WHERE id = %s"
+        )
+        with admin.transaction():
+            assert admin.execute(bound(pop, schema), [last]).fetchone() == (True,)
+            late = asyncio.ensure_future(
+                store.append_messages("c1", [message("late")], expected_last=last)
+            )
+            await asyncio.sleep(0.3)
+        with pytest.raises(ConflictError):
+            await late
 
 
 @pytest.mark.parametrize(
@@ -119,7 +139,7 @@ async def test_a_pool_of_other_connections_is_refused(
 async def test_a_pool_that_is_not_open_is_refused(schema: str) -> None:
     async with pool_of("async", kwargs=ROWS) as pool:
         pass
-    with pytest.raises(ConfigurationError, match="must be open"):
+    with pytest.raises(StoreClosedError, match="not open"):
         async with opened("async", config(schema, pool=pool)):
             pass
 

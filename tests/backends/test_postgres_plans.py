@@ -9,8 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from jazzmine._sync.clients.postgres.connection import Connector
 from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
+from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.rows import (
     append_parameters,
     row_values,
@@ -18,24 +20,26 @@ from jazzmine.backends.postgres.rows import (
     whole_json,
 )
 from jazzmine.backends.postgres.trace_statements import filter_condition, find_traces, summarize
+from jazzmine.config import PostgresConfig
 from jazzmine.records.base import snapshot
-from jazzmine.records.hook_arguments import Append
+from jazzmine.records.hook_arguments import Append, Turn
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_plans import FILL, FILTERS, METHODS
-from tests.backends.postgres_samples import bound
+from tests.backends.postgres_samples import bound, config
 from tests.servers import postgres
 
 
-@pytest.fixture(scope="module", params=postgres.VERSIONS)
-def filled(request: pytest.FixtureRequest) -> Iterator[tuple[psycopg.Connection[Any], str]]:
+@pytest.fixture(scope="module")
+def filled() -> Iterator[tuple[psycopg.Connection[Any], str]]:
     """A connection, and the name of a schema with the data."""
-    version: str = request.param
-    with postgres.new_schema(version) as schema:
-        config = {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
-        MessageStore.initialize(config).close()
-        with postgres.connect(postgres.dsn(version)) as connection:
+    with postgres.new_schema() as schema:
+        MessageStore.initialize(config(schema)).close()
+        given = PostgresConfig(dsn=postgres.dsn(), timeout=600.0)
+        # It has the settings of a store.
+        with Connector(Address.of(given.dsn), given).open() as connection:
+            connection.deadline, connection.prepare_threshold = None, None
             # The records are known to fit, so no foreign key is checked, which takes a third.
             connection.execute("SET session_replication_role = replica")
             connection.execute(bound(FILL, schema))
@@ -72,17 +76,9 @@ def test_each_method_uses_its_index(
     given: dict[str, object],
     expected: set[str],
 ) -> None:
-    assert indexes(filled, statement, **given) == expected
-
-
-@pytest.mark.parametrize(("statement", "given", "expected"), METHODS.values(), ids=METHODS)
-def test_each_method_uses_its_index_when_it_is_planned_once_for_all_values(
-    filled: tuple[psycopg.Connection[Any], str],
-    statement: str,
-    given: dict[str, object],
-    expected: set[str],
-) -> None:
     connection, _ = filled
+    assert indexes(filled, statement, **given) == expected
+    # Planned once for all values
     connection.execute("SET plan_cache_mode = force_generic_plan")
     connection.prepare_threshold = 0
     try:
@@ -152,6 +148,24 @@ def test_a_context_costs_the_same_after_flagged_messages(
     assert blocks(filled, pages.newest(20, "none", False), owner="c9") <= before + 5
 
 
+@pytest.mark.parametrize("plan", ["force_custom_plan", "force_generic_plan"])
+def test_a_page_of_a_long_conversation_is_read_by_itself(
+    filled: tuple[psycopg.Connection[Any], str], plan: str
+) -> None:
+    """Most conversations are shorter than the page."""
+    connection, schema = filled
+    statement = pages.newest(200, "all", False)
+    connection.execute(f"SET plan_cache_mode = {plan}".encode())
+    connection.prepare_threshold = 0
+    try:
+        explain = b"EXPLAIN " + bound(statement, schema)
+        found = str(connection.execute(explain, {"owner": "c9"}).fetchall())
+    finally:
+        connection.execute("RESET plan_cache_mode")
+        connection.prepare_threshold = None
+    assert "Sort" not in found, found
+
+
 NEW = Message(
     id="new", conversation_id="c7", user_id="u", role=MessageRole.USER, original_content="text"
 )
@@ -161,10 +175,7 @@ APPENDED = append_parameters(Append("c7", [STORED], replace_after="m180006"), No
 ERASED: dict[str, object] = {"limit": 20, "newest": [2**62] * 3}
 WRITES: dict[str, tuple[str, dict[str, object]]] = {
     "store message": (sql.STORE_ONE["messages"], row_values("messages", STORED, None)),
-    "store messages": (
-        sql.STORE,
-        store_parameters({"conversations": [], "messages": [STORED], "turn_traces": []}, None),
-    ),
+    "store messages": (sql.STORE, store_parameters(Turn(messages=[STORED]), None)),
     "append": (sql.APPEND, APPENDED),
     "flag": (sql.FLAG_MESSAGE, {"id": "m20006", "flagged": True}),
     "delete": (sql.DELETE_MESSAGE, {"id": "m20006"}),
@@ -173,7 +184,7 @@ WRITES: dict[str, tuple[str, dict[str, object]]] = {
     "rewind": (sql.REWIND, {"owner": "c7", "after": "m180006"}),
     "fork": (
         sql.FORK,
-        {"owner": "c7", "until": "m20006", "copy": whole_json(COPY), "salt": "salt"},
+        {"owner": "c7", "until": "m20006", "copy": whole_json(COPY).decode(), "salt": "salt"},
     ),
     "erase": (sql.ERASE, {"user": "u7", **ERASED}),
     "erase elsewhere": (sql.ERASE, {"user": "elsewhere", **ERASED}),

@@ -109,9 +109,9 @@ def test_nothing_of_another_user_is_changed(
                 except Exception as error:
                     outcomes.append(type(error).__name__)
 
-            if name != "count_messages":  # it counts 0 for any id
+            if not name.startswith("count_messages"):  # it counts 0 for any id
                 assert "c2" not in str(outcomes[1:]).replace("conversation_id='c2'", ""), name
-            if is_scoped and name != "count_messages":
+            if is_scoped and not name.startswith("count_messages"):
                 assert len(set(outcomes)) == 1, name
     assert everything(whole) == before
 

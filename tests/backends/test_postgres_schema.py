@@ -8,8 +8,8 @@ import pytest
 
 from jazzmine.backends.postgres.schema import migrations
 from jazzmine.errors import ConfigurationError
-from jazzmine.records.messages import Conversation
 from jazzmine.sync import MessageStore
+from tests.backends.postgres_samples import config, conversation
 from tests.servers import postgres
 
 
@@ -20,14 +20,7 @@ def schema() -> Iterator[str]:
 
 
 def open_store(schema: str, **options: object) -> MessageStore:
-    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema, **options}
-    return MessageStore.initialize(config)
-
-
-def conversation(conversation_id: str) -> Conversation:
-    return Conversation(
-        id=conversation_id, user_id="u", agent_id="a", title="t", created_at=1, last_updated_at=2
-    )
+    return MessageStore.initialize(config(schema, **options))
 
 
 def test_a_schema_newer_than_the_library_is_refused(schema: str) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -16,6 +13,7 @@ import redis.asyncio
 
 from jazzmine.core import working_memory as core
 from jazzmine.sync import working_memory as sync
+from tests.behaviour.apis import APIS, Api
 from tests.servers.proxy import Proxy
 
 
@@ -51,39 +49,21 @@ async def test_waiting_tasks_of_one_process_ask_the_server_nothing(
     assert proxy.round_trips - before == 11  # the save of the block, and one for each update
 
 
-@pytest.mark.parametrize("api", ["async", "sync"])
+@pytest.mark.parametrize("api", APIS, ids=str)
 async def test_a_renewal_that_failed_is_tried_again_while_the_lock_lasts(
-    proxy: Proxy, client: Any, api: str
+    proxy: Proxy, client: Any, api: Api
 ) -> None:
     """The server is silent for half of the lock's time, and the first renewal falls into it."""
     config = {"storage": "redis", "url": proxy.url, "lease_seconds": 1.5}
-
-    def fall_silent() -> None:
-        proxy.swallow_replies = True
-
-    def speak_again() -> None:
-        proxy.swallow_replies = False
-
-    for after, act in ((0.3, fall_silent), (1.0, speak_again)):
-        threading.Timer(after, act).start()
-    if api == "async":
-        async with await core.WorkingMemoryStore.initialize(config) as store:
-            await store.get_or_create("c", "user", "agent")
-            async with store.locked("c") as memory:
-                await asyncio.sleep(2.5)
-                memory.end_turn("Hello", "greet")
-    else:
-        await asyncio.to_thread(hold_for, config, 2.5)
+    for after, is_silent in ((0.3, True), (1.0, False)):
+        threading.Timer(after, setattr, [proxy, "swallow_replies", is_silent]).start()
+    async with await api.WorkingMemoryStore.initialize(config) as store:
+        await store.get_or_create("c", "user", "agent")
+        async with store.locked("c") as memory:
+            await api.pause(2.5)
+            memory.end_turn("Hello", "greet")
 
     assert client.hget("wm:{c}", "data").count('"Hello"') == 1
-
-
-def hold_for(config: dict[str, object], seconds: float) -> None:
-    with sync.WorkingMemoryStore.initialize(config) as store:
-        store.get_or_create("c", "user", "agent")
-        with store.locked("c") as memory:
-            time.sleep(seconds)
-            memory.end_turn("Hello", "greet")
 
 
 def test_a_client_of_the_other_api_is_refused(url: str) -> None:
@@ -104,15 +84,3 @@ async def test_closing_the_store_leaves_the_users_client_open(url: str) -> None:
 
         assert await mine.ping()
         assert 0 < await mine.ttl("wm:{c}") <= 60
-
-
-def test_the_error_for_a_missing_driver_names_the_extra_to_install() -> None:
-    code = (
-        "import sys; sys.modules['redis'] = None\n"
-        "from jazzmine.sync.working_memory import RedisWorkingMemoryStore, WorkingMemoryStore\n"
-        "try: WorkingMemoryStore.initialize('redis://localhost:1/0')\n"
-        "except ImportError as error: print(error)\n"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-
-    assert "pip install 'jazzmine[redis]>=2.0'" in run.stdout

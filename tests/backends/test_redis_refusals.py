@@ -12,16 +12,11 @@ import pytest
 import redis
 
 from jazzmine.errors import LockTimeoutError, StoreUnavailableError
-from tests.backends.redis_apis import APIS
+from tests.behaviour.apis import APIS, Api
 from tests.servers.redis import Server, eventually, free_port
 
 TIMEOUTS = (TimeoutError, redis.TimeoutError)
 USER = "ACL SETUSER agent on >secret ~wm* +@all"
-
-
-@pytest.fixture(params=APIS)
-def api(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -91,36 +86,39 @@ REFUSALS: dict[str, tuple[Callable[[Server], Any], str]] = {
 }
 
 
-def end_block(store: Any) -> None:
-    with store.locked("c") as memory:
+async def end_block(store: Any) -> None:
+    async with store.locked("c") as memory:
         memory.end_turn("Bye", "leave")
 
 
-CALLS: dict[str, Callable[[Any], Any]] = {
-    "get": lambda store: store.get("c"),
-    "get_or_create": lambda store: store.get_or_create("c", "user", "agent"),
-    "create": lambda store: store.get_or_create("new", "user", "agent"),
-    "end_turn": lambda store: store.end_turn("c", "Hello", "greet"),
-    "locked": end_block,
-    "active_count": lambda store: store.active_count(),
-    "ping": lambda store: store.ping(),
-    "erase_user": lambda store: store.erase_user("user"),
-    "delete": lambda store: store.delete("c"),
-}
+CALLS: list[Callable[[Any], Any]] = [
+    lambda store: store.get("c"),
+    lambda store: store.get_or_create("c", "user", "agent"),
+    lambda store: store.get_or_create("new", "user", "agent"),
+    lambda store: store.end_turn("c", "Hello", "greet"),
+    end_block,
+    lambda store: store.active_count(),
+    lambda store: store.ping(),
+    lambda store: store.erase_user("user"),
+    lambda store: store.delete("c"),
+]
 
 
+@pytest.mark.parametrize("api", APIS, ids=str)
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_the_server_refuses_is_our_error(api: Any, server: Server, name: str) -> None:
+async def test_what_the_server_refuses_is_our_error(api: Api, server: Server, name: str) -> None:
     server.client.flushdb()
     server.client.execute_command(*USER.split())
     refused, reason = REFUSALS[name]
-    with api(server.url.replace("//", "//agent:secret@"), timeout=0.5) as store:
-        store.get_or_create("c", "user", "agent")
+    url = server.url.replace("//", "//agent:secret@")
+    config = {"storage": "redis", "url": url, "timeout": 0.5}
+    async with await api.WorkingMemoryStore.initialize(config) as store:
+        await store.get_or_create("c", "user", "agent")
         errors = []
         with refused(server):
-            for call in CALLS.values():
+            for call in CALLS:
                 try:
-                    call(store)
+                    await call(store)
                 except StoreUnavailableError as error:
                     errors.append(error)
                 except LockTimeoutError:
@@ -135,16 +133,17 @@ def test_what_the_server_refuses_is_our_error(api: Any, server: Server, name: st
         assert re.search(reason, str(first))
 
         server.client.delete("wm_lock:{c}")  # the lock that could not be released would expire
-        store.get_or_create("c", "user", "agent")
-        assert store.end_turn("c", "Hello", "greet").last_agent_response == "Hello"
+        await store.get_or_create("c", "user", "agent")
+        assert (await store.end_turn("c", "Hello", "greet")).last_agent_response == "Hello"
 
 
-def test_a_user_is_erased_although_the_memory_is_full(api: Any, server: Server) -> None:
+@pytest.mark.parametrize("api", APIS, ids=str)
+async def test_a_user_is_erased_although_the_memory_is_full(api: Api, server: Server) -> None:
     server.client.flushdb()
-    with api(server.url, timeout=5) as store:
+    async with await api.WorkingMemoryStore.initialize(f"{server.url}?timeout=5") as store:
         for name in ("c", "d"):
-            store.get_or_create(name, "user", "agent")
+            await store.get_or_create(name, "user", "agent")
         with full(server):
-            assert store.delete("c") is True
-            assert store.erase_user("user") == 1
+            assert await store.delete("c") is True
+            assert await store.erase_user("user") == 1
         assert server.client.keys("wm:*") == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from tests.backends.redis_apis import open_sync
+from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.servers.redis import Cluster, Server, running
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "backends" / "redis.md"
@@ -35,14 +35,16 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_every_call_works_with_the_documented_rights(url: str) -> None:
-    with open_sync(url, timeout=5) as store:
+    with WorkingMemoryStore.initialize(url) as store:
         store.ping()
         for name in ("c", "d", "e"):
             store.get_or_create(name, "ann", "agent")
             store.end_turn(name, "Hello", "greet")
         with store.locked("c") as memory:
             memory.end_turn("Bye", "leave")
-        store.save(store.get("c"))
+        read = store.get("c")
+        assert read is not None
+        store.save(read)
         assert store.delete("d") is True
         assert store.get("d") is None
         assert store.active_count() == 2

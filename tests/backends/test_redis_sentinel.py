@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import NoBackoff
 
 from jazzmine.core import working_memory as core
 from jazzmine.errors import JazzmineError
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
-from tests.backends.redis_topologies import close, sentinel_client
 from tests.servers.redis import Sentinels, eventually
 
 CALLERS = 4
@@ -23,6 +26,18 @@ CALLERS = 4
 def sentinels() -> Iterator[Sentinels]:
     with Sentinels() as started:
         yield started
+
+
+def client_of(sentinels: Sentinels) -> Any:
+    """A client of the primary that the Sentinels report, as documented."""
+    limits: dict[str, Any] = {
+        "socket_timeout": 2.0,
+        "socket_connect_timeout": 2.0,
+        "retry": Retry(NoBackoff(), 0),
+    }
+    kind: Any = Sentinel
+    sentinel = kind(sentinels.addresses, sentinel_kwargs=limits, **limits)
+    return sentinel.master_for(sentinels.name)
 
 
 def check(memory: WorkingMemory | None, tried: Counter[str]) -> None:
@@ -35,7 +50,7 @@ def check(memory: WorkingMemory | None, tried: Counter[str]) -> None:
 
 
 async def test_after_a_failover_under_load_no_update_is_there_twice(sentinels: Sentinels) -> None:
-    client = sentinel_client(sentinels)
+    client = client_of(sentinels)
     tried: Counter[str] = Counter()
     done: list[str] = []
     over = asyncio.Event()
@@ -66,4 +81,6 @@ async def test_after_a_failover_under_load_no_update_is_there_twice(sentinels: S
         await asyncio.gather(*callers)
 
         check(await store.get("c"), tried)
-    await close(client)
+    await client.aclose()
+    for sentinel in client.connection_pool.sentinel_manager.sentinels:
+        await sentinel.aclose()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jazzmine.backends.redis.keys import conversation_of, keys_of
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.records.memory_json import to_json
-from tests.backends.redis_apis import open_sync
+from tests.backends.memory_tables import open_sync
 from tests.behaviour.memory_samples import busy
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
@@ -25,7 +25,9 @@ LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
 @pytest.fixture
 def open_store(url: str) -> Iterator[Callable[..., Any]]:
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(open_sync(url, **options))
+        yield lambda **options: stack.enter_context(
+            open_sync({"storage": "redis", "url": url}, **options)
+        )
 
 
 @pytest.fixture

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from jazzmine import Conversation, Message, MessageRole
 from jazzmine.sync.message_store import MessageStore
@@ -44,37 +47,32 @@ def raw(path: Path) -> bytes:
     return b"".join(file.read_bytes() for file in files if file.exists())
 
 
-def test_no_text_or_id_of_an_erased_user_is_left_in_the_raw_files(tmp_path: Path) -> None:
+def erase(store: MessageStore) -> None:
+    for number in range(0, USERS, 2):
+        store.erase_user(erased_user(number))
+
+
+def prune(store: MessageStore) -> None:
+    for number in range(0, USERS, 2):
+        old = store.get_conversation_by_id(f"c{number}")
+        assert old is not None
+        store.update_conversation(old.model_copy(update={"last_updated_at": 0}))
+    assert store.prune_conversations(before=2000) == USERS // 2
+
+
+@pytest.mark.parametrize(("delete", "word"), [(erase, "-{}-erased"), (prune, "secret-{}-erased")])
+def test_nothing_of_what_was_deleted_is_left_in_the_raw_files(
+    tmp_path: Path, delete: Callable[[MessageStore], None], word: str
+) -> None:
     path = tmp_path / "agent.db"
     with opened(path) as store:
         fill(store)
-        for number in range(0, USERS, 2):
-            store.erase_user(erased_user(number))
+        delete(store)
 
         found = raw(path)
 
-    assert not [n for n in range(0, USERS, 2) if f"-{n}-erased".encode() in found]
-    assert all(f"-{n}-erased".encode() in found for n in range(1, USERS, 2))
-
-
-def test_no_text_of_a_pruned_conversation_is_left_in_the_raw_files(tmp_path: Path) -> None:
-    path = tmp_path / "agent.db"
-    with opened(path) as store:
-        fill(store)
-        for number in range(0, USERS, 2):
-            old = Conversation(
-                id=f"c{number}",
-                user_id=erased_user(number),
-                agent_id="a",
-                created_at=0,
-                last_updated_at=0,
-            )
-            store.update_conversation(old)
-
-        assert store.prune_conversations(before=2000) == USERS // 2
-
-        found = raw(path)
-    assert not [n for n in range(0, USERS, 2) if f"secret-{n}-erased".encode() in found]
+    assert not [n for n in range(0, USERS, 2) if word.format(n).encode() in found]
+    assert all(word.format(n).encode() in found for n in range(1, USERS, 2))
 
 
 def test_an_erasure_beside_a_long_read_writes_the_file_once(tmp_path: Path) -> None:

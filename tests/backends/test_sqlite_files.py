@@ -9,10 +9,12 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jazzmine.errors import ConfigurationError
+from jazzmine.sync import MessageStore, WorkingMemoryStore
 from jazzmine.sync.message_store import SQLiteMessageStore
 from tests.backends.sqlite_stores import execute, opened
 from tests.behaviour.samples import conversation, message
@@ -68,14 +70,6 @@ def newer_format(path: Path) -> None:
     execute(path, "PRAGMA user_version = 3")
 
 
-def newer_tables(path: Path) -> None:
-    opened(path).close()
-    execute(
-        path,
-        "INSERT INTO jazzmine_migrations (component, version, name) VALUES ('messages', 99, 'x')",
-    )
-
-
 @pytest.mark.parametrize(
     ("make", "text"),
     [
@@ -84,7 +78,6 @@ def newer_tables(path: Path) -> None:
         (another_with_our_format_and_tables, "database of another application"),
         (text_file, "no SQLite database"),
         (newer_format, "newer version of jazzmine"),
-        (newer_tables, "newer version of jazzmine"),
     ],
 )
 def test_a_file_that_is_not_ours_is_refused_and_not_touched(
@@ -100,6 +93,33 @@ def test_a_file_that_is_not_ours_is_refused_and_not_touched(
     assert str(path) in str(caught.value)
     assert os.listdir(path.parent) == [path.name]
     assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, times)
+
+
+@pytest.mark.parametrize(
+    ("newer", "component", "other"),
+    [
+        (MessageStore, "messages", WorkingMemoryStore),
+        (WorkingMemoryStore, "working_memory", MessageStore),
+    ],
+)
+def test_tables_of_one_kind_that_are_newer_are_refused_for_that_kind_alone(
+    path: Path, newer: Any, component: str, other: Any
+) -> None:
+    for kind in (newer, other):
+        kind.initialize(f"sqlite:{path}").close()
+    execute(
+        path,
+        "INSERT INTO jazzmine_migrations (component, version, name, applied_at)"
+        f" VALUES ('{component}', 99, 'newer', 0)",
+    )
+    before = path.read_bytes()
+
+    with pytest.raises(ConfigurationError, match="newer version of jazzmine"):
+        newer.initialize(f"sqlite:{path}")
+
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+    other.initialize(f"sqlite:{path}").close()
 
 
 def test_a_database_restored_from_a_dump_says_how_it_is_opened(

@@ -83,6 +83,31 @@ def test_a_new_database_that_is_locked_ends_opening_in_time(tmp_path: Path) -> N
         MessageStore.initialize(config_of(path, timeout=0.3))
 
 
+# Many processes at once
+
+OPEN = """
+import sys
+from jazzmine.sync import MessageStore, WorkingMemoryStore
+sys.stdin.read()
+kinds = [MessageStore, WorkingMemoryStore]
+for kind in kinds if sys.argv[2] == "0" else reversed(kinds):
+    with kind.initialize({"storage": "sqlite", "path": sys.argv[1]}) as store:
+        store.ping()
+"""
+
+
+def test_twelve_processes_open_both_kinds_in_a_new_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    commands = [[sys.executable, "-c", OPEN, str(path), str(number % 2)] for number in range(12)]
+    processes = [Program(command, stdin=subprocess.PIPE, text=True) for command in commands]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()
+
+    assert [process.wait(240) for process in processes] == [0] * 12
+    assert is_sound(path)
+
+
 # Forks
 
 

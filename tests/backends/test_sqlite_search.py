@@ -37,10 +37,6 @@ def opened(path: Path, **options: Any) -> MessageStore:
     return MessageStore.initialize({"storage": storage, "path": str(path), **options})
 
 
-def ids(store: MessageStore, query: str) -> list[str]:
-    return [one.message.id for one in store.search_messages(query)]
-
-
 def raw(path: Path) -> bytes:
     """All bytes of a database, and of its -wal file."""
     return b"".join(file.read_bytes() for file in path.parent.iterdir())
@@ -72,24 +68,6 @@ def test_the_first_line_of_a_json_file_says_that_it_has_search(tmp_path: Path) -
     assert path.read_bytes().startswith(b'{"version": 1,\n')
 
 
-def test_what_a_store_writes_that_was_open_before_is_found(path: Path) -> None:
-    with opened(path) as early, opened(path) as late:
-        early.store_conversation(conversation())
-        early.store_message(message("m1", original_content="tea"))
-        late.backend.make_search("")
-        while late.backend.fill_search(10) != (0, 0):
-            pass
-
-        for text in ("milk", "salt", "tea"):
-            early.store_message(message("m2", original_content=text))
-        assert ids(late, "tea") == ["m2", "m1"]
-        early.delete_message("m1")
-        assert ids(late, "tea") == ["m2"]
-        late.backend.make_search(None)
-        early.store_message(message("m3", original_content="tea"))
-        late.store_message(message("m4", original_content="tea"))
-
-
 def test_the_index_has_each_message_once(path: Path, store: MessageStore) -> None:
     for number in range(50):
         store.store_message(message(f"m{number % 20}", original_content=f"word{number} a"))
@@ -104,28 +82,20 @@ def test_the_index_has_each_message_once(path: Path, store: MessageStore) -> Non
         assert connection.execute(indexed).fetchall() == connection.execute(stored).fetchall() != []
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "DELETE FROM search_index WHERE id IN ('m3', 'm59')",
-        "DELETE FROM stored_messages WHERE id IN ('m3', 'm59')",
-    ],
-    ids=["entries", "messages"],
-)
-def test_the_doctor_finds_a_damaged_index_and_the_command_mends_it(
-    path: Path, store: MessageStore, damage: str
+def test_the_doctor_finds_entries_without_messages_and_the_command_mends_the_index(
+    path: Path, store: MessageStore
 ) -> None:
     store.store_messages([message(f"m{n}", original_content="tea", timestamp=n) for n in range(60)])
     store.store_message(message("n1", original_content="milk", timestamp=99))
     assert [one.level for one in check_search(store)] == ["ok"]
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TRIGGER search_deleted")
-        connection.execute(damage)
+        connection.execute("DELETE FROM stored_messages WHERE id IN ('m3', 'm59')")
 
     [finding] = check_search(store)
     assert (finding.level, finding.cure) == ("warning", "jazzmine index")
     assert "by 2 messages" in finding.text
-    while store.backend.fill_search(10) != (0, 0):
+    while store.backend.fill_search(10) is not None:
         pass
     assert [one.level for one in check_search(store)] == ["ok"]
     stored = [one.id for one in store.get_messages_by_conversation_id("c1")]
@@ -144,7 +114,7 @@ def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ran
     as_stored = blocks()
     store.backend.make_search(None)
     store.backend.make_search("")
-    while store.backend.fill_search(1_000) != (0, 0):
+    while store.backend.fill_search(1_000) is not None:
         pass
 
     assert blocks() == as_stored
@@ -173,7 +143,7 @@ def test_a_list_of_the_newest_reads_as_much_of_a_large_store_as_of_a_small_one(
 
     number = 0
     counts = []
-    for size in (2_500, 10_000):
+    for size in (1_500, 6_000):
         new = range(number, size)
         texts = [message(f"m{n}", original_content="tea", timestamp=n * 60_000) for n in new]
         store.store_messages(texts)

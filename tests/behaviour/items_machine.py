@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from jazzmine import ANY, ConflictError, DeleteItem, MemoryItem, PutItem
+from jazzmine import ANY, ConflictError, DeleteItem, IntegrityError, MemoryItem, PutItem, ScopeError
 from jazzmine.records.json_values import contains
 
 Place = tuple[tuple[str, ...], str]
@@ -59,11 +59,16 @@ def place_of(item: MemoryItem) -> Place:
 
 
 class ItemMachine(RuleBasedStateMachine):
-    """Makes each call to one of two stores on the same data, and to the model."""
+    """Makes each call to one of two stores on the same data, and to the model.
+
+    Attributes:
+        viewer: the user to whom the stores are scoped, or None.
+    """
 
     open_store: ClassVar[Callable[[], Any]]
     runner: ClassVar[Any]
     count: ClassVar[int] = 2
+    viewer: str | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,6 +78,7 @@ class ItemMachine(RuleBasedStateMachine):
         self.calls = 0
 
     def teardown(self) -> None:
+        self.viewer = None
         for place in list(self.stored):
             self.call("delete", *place)
         for store in self.stores:
@@ -81,12 +87,39 @@ class ItemMachine(RuleBasedStateMachine):
     def call(self, method: str, *arguments: Any, **named: Any) -> Any:
         self.calls += 1
         store = self.stores[self.calls % self.count]
+        if self.viewer is not None:
+            store = store.scoped(user_id=self.viewer)
         return self.runner.run(getattr(store, method)(*arguments, **named))
+
+    @precondition(lambda self: self.viewer is not None)
+    @rule(viewer=owners)
+    def look(self, viewer: str) -> None:
+        self.viewer = viewer
 
     # The model
 
+    def is_own(self, place: Place) -> bool:
+        return self.viewer in (None, self.stored[place].user_id)
+
+    def is_strange(self, user: str | None) -> bool:
+        """Return whether a view refuses a user as an argument."""
+        return self.viewer is not None and user not in (None, self.viewer)
+
     def live(self) -> dict[Place, MemoryItem]:
-        return {place: one for place, one in self.stored.items() if one.expires_at != EXPIRED}
+        return {
+            place: one
+            for place, one in self.stored.items()
+            if one.expires_at != EXPIRED and self.is_own(place)
+        }
+
+    def is_taken(self, place: Place) -> bool:
+        """Return whether another user has an item there."""
+        stored = self.stored.get(place)
+        return stored is not None and stored.expires_at != EXPIRED and not self.is_own(place)
+
+    def owned(self, draft: MemoryItem) -> MemoryItem:
+        """Return an item as a view stores it."""
+        return draft.model_copy(update={"user_id": self.viewer}) if self.viewer else draft
 
     def revision(self, place: Place) -> int | None:
         found = self.live().get(place)
@@ -134,11 +167,16 @@ class ItemMachine(RuleBasedStateMachine):
 
         try:
             stored = self.call("put", draft, expected_revision=expected)
+        except ScopeError:
+            assert self.is_strange(draft.user_id)
         except ConflictError:
             assert not allowed
+        except IntegrityError:
+            assert self.is_taken(place)
         else:
             assert allowed
-            self.note(draft, stored)
+            assert not self.is_taken(place)
+            self.note(self.owned(draft), stored)
 
     @rule(place=places, expectation=expectations)
     def delete(self, place: Place, expectation: str) -> None:
@@ -152,7 +190,11 @@ class ItemMachine(RuleBasedStateMachine):
         else:
             assert allowed
             assert deleted is was_there
-            self.stored.pop(place, None)
+            self.forget(place)
+
+    def forget(self, place: Place) -> None:
+        if place in self.stored and self.is_own(place):
+            del self.stored[place]
 
     @rule(draft=drafts())
     def put_anew(self, draft: MemoryItem) -> None:
@@ -173,15 +215,15 @@ class ItemMachine(RuleBasedStateMachine):
     )
     def apply(self, changes: list[Any]) -> None:
         given: list[Any] = []
-        allowed = True
+        allowed, is_taken = True, False
         for what, expectation in changes:
             place = place_of(what) if isinstance(what, MemoryItem) else what
             expected = self.expected(expectation, place)
             allowed = allowed and self.allows(expected, place)
             is_item = isinstance(what, MemoryItem)
-            given.append(
-                PutItem(what, expected) if is_item else DeleteItem(place[0], place[1], expected)
-            )
+            is_taken = is_taken or (is_item and self.is_taken(place))
+            change = DeleteItem(place[0], place[1], expected)
+            given.append(PutItem(self.owned(what), expected) if is_item else change)
         live = self.live()
 
         try:
@@ -189,14 +231,18 @@ class ItemMachine(RuleBasedStateMachine):
         except ConflictError:
             assert not allowed
             return
+        except IntegrityError:
+            assert is_taken
+            return
         assert allowed
+        assert not is_taken
         for change, result in zip(given, results, strict=True):
             if isinstance(change, PutItem):
                 self.note(change.item, result)
             else:
                 place = (tuple(change.namespace), change.key)
                 assert result is (place in live)
-                self.stored.pop(place, None)
+                self.forget(place)
 
     @rule(
         prefix=prefixes,
@@ -225,18 +271,21 @@ class ItemMachine(RuleBasedStateMachine):
             key=by,
         )
 
-        listed = self.call(
-            "list_items",
-            prefix,
-            where=where,
-            user_id=user,
-            source_message_id=source,
-            order=order,
-            limit=limit,
-            after=last,
-        )
-
-        assert listed == found[:limit]
+        try:
+            listed = self.call(
+                "list_items",
+                prefix,
+                where=where,
+                user_id=user,
+                source_message_id=source,
+                order=order,
+                limit=limit,
+                after=last,
+            )
+        except ScopeError:
+            assert self.is_strange(user)
+        else:
+            assert listed == found[:limit]
 
     @rule(prefix=prefixes)
     def list_one_by_one(self, prefix: Any) -> None:
@@ -320,19 +369,27 @@ class ItemMachine(RuleBasedStateMachine):
     def erase_user(self, user: str) -> None:
         gone = [place for place, one in self.stored.items() if one.user_id == user]
 
-        assert self.call("erase_user", user) == len(gone)
-        for place in gone:
-            del self.stored[place]
+        try:
+            assert self.call("erase_user", user) == len(gone)
+        except ScopeError:
+            assert self.is_strange(user)
+        else:
+            for place in gone:
+                del self.stored[place]
 
     def move_user(self, giver: str, taker: str) -> None:
         theirs = [place for place, one in self.stored.items() if one.user_id == giver != taker]
 
-        assert self.call("move_user", giver, taker) == len(theirs)
-        for place in theirs:
-            self.stored[place] = self.stored[place].model_copy(update={"user_id": taker})
+        try:
+            assert self.call("move_user", giver, taker) == len(theirs)
+        except ScopeError:
+            assert self.is_strange(giver) or self.is_strange(taker)
+        else:
+            for place in theirs:
+                self.stored[place] = self.stored[place].model_copy(update={"user_id": taker})
 
     def prune(self) -> None:
-        gone = self.stored.keys() - self.live().keys()
+        gone = [place for place in self.stored if self.is_own(place) and place not in self.live()]
 
         assert self.call("prune_expired") == len(gone)
         for place in gone:

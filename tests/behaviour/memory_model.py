@@ -181,6 +181,8 @@ updates: st.SearchStrategy[Update] = st.one_of(
     _update("set_condition_branch", texts),
     _update("record_tool_call", calls),
     _update("register_slots", slots),
+    _update("clear_slot", slot_names),
+    _update("suspend_flow"),
     _update("collect_slot", slot_names, values, st.just("") | texts),
     _update("request_confirmation", questions),
     _update("confirm_action"),

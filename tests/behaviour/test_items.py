@@ -14,6 +14,7 @@ from jazzmine.core.long_term_memory import DeleteItem, LongTermMemoryStore, Memo
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
 from tests.behaviour.edge_values import KEYS, TEXTS, VALUES
+from tests.behaviour.stored import everything
 
 before_hooks = pytest.mark.before_hooks
 FACTS = ("users", "ann")
@@ -104,15 +105,24 @@ async def test_an_item_is_renewed_once_in_a_call(items: LongTermMemoryStore) -> 
 # Ends
 
 
-async def test_all_items_of_a_user_are_erased(items: LongTermMemoryStore) -> None:
-    await items.apply([PutItem(fact(f"{n:04}", user_id="ann")) for n in range(1200)])
-    await items.put(fact("expired", user_id="ann", expires_at=1))
-    kept = await items.apply([PutItem(fact("x")), PutItem(fact("y", user_id="anna"))])
+async def test_nothing_of_the_user_is_left(
+    items: LongTermMemoryStore, item_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(items.backend, "deleted_at_once", 20)
+    for text in ("secret-1", "secret-2"):
+        await items.put(fact(user_id="ann-9f3c", value={"t": text}, data=text.encode() * 300))
+    await items.apply([PutItem(fact(f"{n:04}", user_id="ann-9f3c")) for n in range(60)])
+    await items.put(fact("expired", user_id="ann-9f3c", expires_at=1))
+    kept = await items.apply([PutItem(fact("x")), PutItem(fact("y", user_id="ann-9"))])
+    is_shared = item_config["storage"] != "memory"
+    assert not is_shared or b"ann-9f3c" in everything(item_config)
 
-    assert await items.erase_user("ann") == 1201
-    assert await items.erase_user("ann") == 0
+    assert await items.erase_user("ann-9f3c") == 62
+    assert await items.erase_user("ann-9f3c") == 0
 
     assert await items.list_items() == kept
+    assert not is_shared or b"ann-9f3c" not in everything(item_config)
+    assert not is_shared or b"secret" not in everything(item_config)
 
 
 @pytest.mark.smoke

@@ -133,16 +133,16 @@ async def test_a_search_by_what_there_is_not_is_refused(items: LongTermMemorySto
 
 
 async def test_what_embed_returns_is_checked(api: Api, item_config: Config) -> None:
-    wrong: list[list[Any]] = [[], [[math.nan]], [[1.0], [1.0]], [["x"]]]
+    wrong: list[Any] = [[], [[math.nan]], [[1.0], [1.0]], [["x"]], None, [1.0]]
     for vectors in wrong:
 
-        def embed_wrongly(texts: list[str], vectors: list[Any] = vectors) -> list[Any]:
+        def embed_wrongly(texts: list[str], vectors: Any = vectors) -> Any:
             return vectors
 
         async with await api.LongTermMemoryStore.initialize(
             item_config, embed=embed_wrongly
         ) as items:
-            with pytest.raises(ValueError, match=r"embed|float"):
+            with pytest.raises((ValueError, TypeError), match=r"embed must|embed returned|'x'"):
                 await items.put(MemoryItem(namespace=("n",), key="k", value={"t": "text"}))
             assert await items.list_items() == []
     item = MemoryItem(namespace=("n",), key="k", value={})

@@ -13,8 +13,10 @@ from tests.mutants import run_machine
 pytestmark = pytest.mark.variants
 
 
+@pytest.mark.every_combination
+@pytest.mark.parametrize("first_viewer", [None, "ann"], ids=["whole", "scoped"])
 def test_the_store_has_the_results_of_its_model(
-    api: Api, item_backend: Backend, item_config: Config
+    api: Api, item_backend: Backend, item_config: Config, first_viewer: str | None
 ) -> None:
     with Runner() as shared_runner:
 
@@ -22,5 +24,6 @@ def test_the_store_has_the_results_of_its_model(
             open_store = staticmethod(lambda: api.LongTermMemoryStore.initialize(item_config))
             runner = shared_runner
             count = 2 if item_backend.shared else 1
+            viewer = first_viewer
 
         run_machine(BackendMachine, SETTINGS, api, item_backend)

@@ -154,3 +154,16 @@ async def test_strange_ids_and_texts_are_copied(chat: MessageStore) -> None:
     [copy] = await chat.get_turn_traces_by_conversation_id("c2")
     moved = {"id": copy.id, "message_id": found.id, "conversation_id": "c2", "copied_from": TEXT}
     assert copy == full_trace(TEXT, TEXT).model_copy(update=moved)
+
+
+@pytest.mark.smoke
+async def test_a_fork_is_repeated_up_to_the_same_message_only(chat: MessageStore) -> None:
+    await chat.append_messages("c1", messages("m1", "m2", "m3"))
+    branch = conversation("c2")
+    new_ids = await chat.fork_conversation("c1", branch, until="m2")
+
+    assert await chat.fork_conversation("c1", branch, until="m2") == new_ids
+    for until in ("m1", "m3"):
+        with pytest.raises(ConflictError, match="new one"):
+            await chat.fork_conversation("c1", branch, until=until)
+    assert await chat.count_messages(["c2"]) == {"c2": 2}

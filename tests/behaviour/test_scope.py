@@ -9,9 +9,6 @@ import pytest
 
 from jazzmine import JazzmineError, ScopeError, StoreClosedError, TraceFilter
 from jazzmine.core.message_store import MessageStore
-from tests.behaviour.apis import Api, Runner
-from tests.behaviour.backends import Backend, Config
-from tests.behaviour.calls import CALLS, ITERATION
 from tests.behaviour.samples import conversation, ids, message
 from tests.behaviour.scope_samples import (
     ABOUT,
@@ -22,26 +19,6 @@ from tests.behaviour.scope_samples import (
     STRANGER,
     TRACES,
 )
-from tests.behaviour.scoped_machine import ScopedMachine
-from tests.behaviour.state_machine import SETTINGS, machine
-from tests.mutants import run_machine
-
-# Called without an id of a record; what they return is tested below.
-OF_THE_USER = {
-    "erase_user",
-    "get_conversations",
-    "get_conversations_by_agent_id",
-    "get_conversations_by_user_id",
-    "get_messages_by_user_id",
-    "get_or_create_conversation",
-    "get_turn_traces_by_agent_id",
-    "move_user",
-    "ping",
-    "prune_conversations",
-    "search_messages",
-    "store_conversation",
-    "update_conversation",
-}
 
 
 @pytest.fixture
@@ -76,12 +53,6 @@ async def outcome(call: Callable[..., Any], *args: Any) -> Any:
         return await call(*args)
     except JazzmineError as error:
         return type(error), str(error)
-
-
-def test_each_method_is_called() -> None:
-    called = {name.split("-")[0] for name in ABOUT} | OF_THE_USER | {ITERATION}
-
-    assert called == {*CALLS, ITERATION}
 
 
 @pytest.mark.smoke
@@ -157,16 +128,3 @@ async def test_whose_a_conversation_is_is_asked_once(
         await own.store_message(message(f"o{number}", conversation_id="c5"))
 
     assert asked.count("c1") == 1
-
-
-def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
-    api: Api, backend: Backend, config: Config
-) -> None:
-    with Runner() as runner:
-        stores = machine(
-            lambda: api.MessageStore.initialize(config),
-            runner,
-            remembers=backend.name == "mongodb",
-            kind=ScopedMachine,
-        )
-        run_machine(stores, SETTINGS, api, backend)

@@ -18,6 +18,7 @@ METHODS = [
     Update("get"),
     Update("delete"),
     Update("get_or_create", lambda: ("user", "agent")),
+    Update("locked"),
 ]
 each_method = pytest.mark.parametrize("method", METHODS, ids=str)
 each_wrong_id = pytest.mark.parametrize(
@@ -68,17 +69,8 @@ async def test_a_wrong_id_is_refused(
     memory_store: WorkingMemoryStore, method: Update, wrong: Any
 ) -> None:
     with refusal(wrong, "conversation_id"):
-        await method.on(memory_store, wrong)
-
-
-@each_wrong_id
-@pytest.mark.before_hooks
-async def test_a_block_with_a_wrong_id_is_refused(
-    memory_store: WorkingMemoryStore, wrong: Any
-) -> None:
-    with refusal(wrong, "conversation_id"):
-        async with memory_store.locked(wrong):
-            pytest.fail("the block was entered")
+        called = method.on(memory_store, wrong)
+        await (called.__aenter__() if method.name == "locked" else called)
 
 
 @each_wrong_id

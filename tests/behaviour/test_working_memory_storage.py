@@ -38,8 +38,11 @@ async def test_what_is_saved_and_what_is_returned_are_copies(
     before = saved.to_dict()
     clear_deeply(memory)
     assert saved.to_dict() == before
+    clear_deeply(saved)
+    updated = await memory_store.end_turn("c", "Hello", "greet")
+    before = updated.to_dict()
     for returned in (
-        saved,
+        updated,
         await memory_store.get("c"),
         await memory_store.get_or_create("c", "user", "agent"),
     ):
@@ -47,12 +50,6 @@ async def test_what_is_saved_and_what_is_returned_are_copies(
         stored = await memory_store.get("c")
         assert stored is not None
         assert stored.to_dict() == before
-
-    created = await memory_store.get_or_create("new", "user", "agent")
-    created.agent_id = "another"
-    stored = await memory_store.get("new")
-    assert stored is not None
-    assert stored.agent_id == "agent"
 
 
 async def test_get_or_create_renews_the_time_to_live_and_get_does_not(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -51,44 +52,43 @@ async def test_a_function_of_one_store_is_applied_to_what_another_one_has_saved(
         assert updated.revision == 7
 
 
-async def test_a_function_that_returns_false_leaves_it_as_it_was(
-    memory_store: WorkingMemoryStore,
+def change_and_raise(memory: WorkingMemory) -> None:
+    memory.complete_flow()
+    raise ZeroDivisionError("stop")
+
+
+def leave_what_cannot_be_stored(memory: WorkingMemory) -> None:
+    memory.data["cart"] = object()
+
+
+def change_and_regret(memory: WorkingMemory) -> bool:
+    memory.data["cart"] = [1]
+    return False
+
+
+def return_something_else(memory: WorkingMemory) -> Any:
+    return "yes"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (change_and_raise, ZeroDivisionError, "stop"),
+        (leave_what_cannot_be_stored, ValidationError, "data"),
+        (return_something_else, TypeError, "None or a bool"),
+        (change_and_regret, None, ""),
+    ],
+)
+async def test_a_function_that_is_refused_or_regrets_changes_nothing(
+    memory_store: WorkingMemoryStore, change: Any, error: type[Exception] | None, text: str
 ) -> None:
     saved = await memory_store.save(busy("c"))
 
-    def change_and_regret(memory: WorkingMemory) -> bool:
-        memory.data["cart"] = [1]
-        return False
+    with nullcontext() if error is None else pytest.raises(error, match=text):
+        assert await memory_store.update("c", change) == saved
 
-    assert await memory_store.update("c", change_and_regret) == saved
-    assert await memory_store.get("c") == saved
-
-
-async def test_a_function_that_raises_changes_nothing(memory_store: WorkingMemoryStore) -> None:
-    saved = await memory_store.save(busy("c"))
-    error = ZeroDivisionError("stop")
-
-    def change_and_raise(memory: WorkingMemory) -> None:
-        memory.complete_flow()
-        raise error
-
-    with pytest.raises(ZeroDivisionError) as raised:
-        await memory_store.update("c", change_and_raise)
-
-    assert raised.value is error
     assert await memory_store.get("c") == saved
     assert (await memory_store.update("c", count_up)).revision == saved.revision + 1
-
-
-async def test_a_function_cannot_leave_what_cannot_be_stored(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    saved = await memory_store.save(busy("c"))
-
-    with pytest.raises(ValidationError, match="data"):
-        await memory_store.update("c", lambda memory: memory.data.update(cart=object()))
-
-    assert await memory_store.get("c") == saved
 
 
 async def test_what_a_function_keeps_of_its_argument_changes_nothing_later(
@@ -102,18 +102,6 @@ async def test_what_a_function_keeps_of_its_argument_changes_nothing_later(
         memory.data["late"] = True
 
     assert await memory_store.get("c") == updated
-
-
-@pytest.mark.parametrize("returned", [1, "yes", count_up])
-async def test_a_function_that_returns_something_else_is_refused(
-    memory_store: WorkingMemoryStore, returned: Any
-) -> None:
-    saved = await memory_store.get_or_create("c", "user", "agent")
-
-    with pytest.raises(TypeError, match="None or a bool"):
-        await memory_store.update("c", lambda memory: returned)
-
-    assert await memory_store.get("c") == saved
 
 
 async def test_data_is_merged_by_key_and_none_removes_one(memory_store: WorkingMemoryStore) -> None:

@@ -102,11 +102,11 @@ def run_program(*arguments: str, stdin: str = "", **more: str) -> Ran:
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-def on_terminal(*arguments: str, start: type[subprocess.Popen[Any]] = Program, **more: str) -> str:
+def on_terminal(*arguments: str, **more: str) -> str:
     """Run the program on a terminal, and return what it wrote there."""
     ours, theirs = pty.openpty()
-    given = environment(**{"TERM": "xterm-256color", "PAGER": "cat", **more})
-    with start(
+    given = environment(**{"TERM": "xterm-256color", **more})
+    with Program(
         [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=given
     ) as program:
         os.close(theirs)

@@ -73,14 +73,6 @@ def test_there_is_completion_for_a_shell() -> None:
 # Pipes and signals
 
 
-@pytest.mark.parametrize("descriptor", [1, 2])
-def test_closed_output_is_none(long_url: str, descriptor: int) -> None:
-    command = [*COMMAND, "ls", "--store", long_url]
-    shell = ["sh", "-c", f'exec "$@" {descriptor}>&-', "sh", *command]
-    ran = subprocess.run(shell, capture_output=True, env=environment())
-    assert (ran.returncode, ran.stderr) == (0, b"")
-
-
 def test_ctrl_c_ends_the_program_without_a_traceback(tmp_path: Path) -> None:
     command = [*COMMAND, "import", "--store", f"json:{tmp_path / 'new.json'}"]
     program = Program(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
@@ -114,16 +106,6 @@ def test_a_terminal_gets_colours_and_a_table(url: str) -> None:
     assert "\x1b[" in written
     assert "updated" in on_terminal("ls", "--store", url)
     assert "\t" not in on_terminal("ls", "--store", url)
-
-
-def test_no_color_is_heeded_by_bold_text_too(url: str) -> None:
-    written = [
-        on_terminal(*given, "--store", url, NO_COLOR="1")
-        for given in (["show", "c1"], ["ls"], ["doctor"])
-    ]
-    # What help looks like is decided while the program is imported.
-    written.append(on_terminal("ls", "--help", start=subprocess.Popen, NO_COLOR="1"))
-    assert not re.search(r"\x1b\[[0-9;]+m", "".join(written))
 
 
 def test_a_narrow_terminal_keeps_the_beginning_of_what_identifies_a_row(tmp_path: Path) -> None:
@@ -190,24 +172,10 @@ def test_a_table_fits_a_narrow_terminal_and_cuts_no_number(
     costly_url: str, command: list[str], kept: list[str]
 ) -> None:
     command = [*command, "--store", costly_url]
-    lines = on_terminal(*command, COLUMNS="40", NO_COLOR="1").splitlines()
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal(*command, COLUMNS="40")).splitlines()
     assert max(map(cell_len, lines)) <= 40
     assert len(lines) == 2
     assert all(text in lines[1] for text in kept)
-
-
-def test_a_pager_that_cannot_be_started_loses_nothing_and_one_may_end_early(
-    url: str, long_url: str
-) -> None:
-    for pager in ("no-such-pager", "/dev/null", "no-such-pager --with=option"):
-        assert "an answer" in on_terminal("show", "c1", "--store", url, PAGER=pager)
-    written = on_terminal("show", "c1", "--full", "--store", long_url, PAGER="head -n 1")
-    assert len(written.splitlines()) == 1
-
-
-def test_a_pager_gets_what_a_terminal_is_shown(url: str) -> None:
-    written = on_terminal("show", "c1", "--store", url, PAGER="sed s/answer/paged/")
-    assert "an paged" in written
 
 
 @pytest.mark.parametrize("command", [["ls"], ["show", "c1"], ["export"]])

@@ -20,7 +20,6 @@ from tests.encryption.keys import (
     SECOND,
     WORD,
     Kind,
-    as_text,
     keyring,
     sealed,
     secret_conversation,
@@ -190,11 +189,3 @@ def test_items_are_found_by_their_sealed_values(items_config: Config) -> None:
     assert page == found[:2]
     assert {one.item.key for one in searched} == {"k1", "k3", "k5"}
     assert {one.item.key for one in nearest} == {"k1", "k3", "k5"}
-
-
-@pytest.mark.parametrize("kind", [MessageStore, WorkingMemoryStore, LongTermMemoryStore])
-def test_keys_are_no_part_of_a_url(kind: Any) -> None:
-    with pytest.raises(ConfigurationError) as raised:
-        kind.initialize(f"memory:?encryption={as_text(FIRST)}")
-
-    assert as_text(FIRST).partition(":")[2] not in str(raised.value)

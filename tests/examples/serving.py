@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+from psycopg.conninfo import conninfo_to_dict
 
 from jazzmine import Message, TurnTrace
 from jazzmine.sync import MessageStore
@@ -57,15 +58,11 @@ class Served:
         )
         return list(response.raise_for_status().json())
 
-    def health(self) -> bytes:
-        """Return the reply of the health check."""
-        response = httpx.get(f"{self.url}/health", timeout=10, verify=_NO_CERTIFICATES)
-        return response.raise_for_status().content
-
     def ready(self) -> bool:
-        """Return whether the server answers."""
+        """Return whether the server answers its health check."""
         try:
-            return bool(self.health())
+            response = httpx.get(f"{self.url}/health", timeout=10, verify=_NO_CERTIFICATES)
+            return bool(response.raise_for_status().content)
         except httpx.HTTPError:
             return False
 
@@ -76,13 +73,11 @@ def serving(
     port: int,
     folder: Path,
     environment: Mapping[str, str],
-    with_children: bool = False,
 ) -> Iterator[Served]:
     """Run a server for a block; it must exit after a signal, without a traceback.
 
     Args:
         command: the arguments of Python.
-        with_children: whether its child processes get the signal too, as from a terminal.
     """
     log = folder / f"log-{port}"
     with log.open("wb") as output:
@@ -102,10 +97,7 @@ def serving(
                 raise RuntimeError(f"{command} did not start:\n{log.read_text()}")
             time.sleep(0.05)
         yield served
-        if with_children:
-            os.killpg(process.pid, signal.SIGTERM)
-        else:
-            process.terminate()
+        process.terminate()
         code = process.wait(30)
     finally:
         # Kill the remaining processes; the process group is that of the server.
@@ -168,6 +160,12 @@ def many(served: Served, said: Sequence[tuple[str, str, Sequence[str]]]) -> list
             return await asyncio.gather(*(talk(client, *each) for each in said))
 
     return asyncio.run(all_of_them())
+
+
+def url_of(dsn: str) -> str:
+    """Return the URL of a database of PostgreSQL."""
+    parts = {key: quote(str(value)) for key, value in conninfo_to_dict(dsn).items()}
+    return "postgresql://{user}:{password}@{host}:{port}/{dbname}".format(**parts)
 
 
 def stored(url: str, conversation: str) -> tuple[list[Message], list[TurnTrace]]:

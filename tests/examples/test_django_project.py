@@ -1,4 +1,4 @@
-"""The Django project: its own tests, its command, and under gunicorn."""
+"""The Django project: its own tests, and its command."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.examples.places import postgres_url
-from tests.examples.serving import EXAMPLES, agent_async, assert_whole, django_project, many
-from tests.servers import redis
+from tests.examples.serving import EXAMPLES, agent_async, assert_whole, many
 
 PROJECT = EXAMPLES / "django_project"
 
@@ -46,17 +44,3 @@ def test_a_conversation_of_the_async_chat_is_exported(tmp_path: Path) -> None:
     assert conversation["id"] == "c1"
     [stored] = assert_whole(url, ["c1"], 2)
     assert messages == [each.model_dump(mode="json") for each in stored]
-
-
-def test_four_workers_hold_conversations_in_order(tmp_path: Path) -> None:
-    texts = ["Hello", "How much is sencha?", "And what does it cost today?"]
-    crowd = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
-    with postgres_url(tmp_path) as url, redis.database() as memory:
-        environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
-        with django_project(tmp_path, environment) as chat:
-            replies = many(chat, [(f"c{n}", f"user-{n}", texts) for n in range(16)])
-            many(chat, crowd)
-
-        assert all(three[2]["reply"] == "A tin of sencha is 14.00." for three in replies)
-        assert_whole(url, [f"c{n}" for n in range(16)], 3)
-        assert_whole(url, ["ten"], 10)

@@ -1,9 +1,8 @@
-"""The order desk, run by the documented command, and its output in the guide."""
+"""The order desk, run by the command of the documentation."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,15 +12,10 @@ import pytest
 from jazzmine.sync import MessageRole, MessageStore
 
 ROOT = Path(__file__).parents[2]
-DESK = ROOT / "examples" / "order_desk"
-KILLED = "async_turns.py"
 
-
-def run(half: str, path: Path) -> str:
-    script = [sys.executable, str(DESK / half), str(path)]
-    ran = subprocess.run(script, capture_output=True, text=True, check=False)
-    assert ran.returncode == (-signal.SIGKILL if half == KILLED else 0), ran.stderr
-    return ran.stdout
+pytestmark = pytest.mark.skipif(
+    not Path(sys.prefix, ".installed").exists(), reason="scripts/install has not made this Python"
+)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +25,13 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(path: Path) -> str:
-    return run(KILLED, path) + run("sync_turns.py", path)
+    """The output of `scripts/demo`, which kills the async half, and runs the sync one."""
+    script, environment = [str(ROOT / "scripts" / "demo"), str(path)], {"VENV": sys.prefix}
+    ran = subprocess.run(
+        script, capture_output=True, text=True, check=True, env={**os.environ, **environment}
+    )
+    assert ran.stderr == ""
+    return ran.stdout
 
 
 def test_an_invalid_answer_is_asked_again(shown: str) -> None:
@@ -65,17 +65,7 @@ def test_every_turn_is_stored_with_its_trace(shown: str, path: Path) -> None:
     assert [trace.turn_number for trace in traces] == [1, 2, 3, 4, 5, 6, 7]
 
 
-@pytest.mark.skipif(
-    not Path(sys.prefix, ".installed").exists(), reason="scripts/install has not made this Python"
-)
-def test_the_script_of_the_demo_shows_both_halves_and_the_kill(tmp_path: Path) -> None:
-    environment = {**os.environ, "VENV": sys.prefix}
-    script = [str(ROOT / "scripts" / "demo"), str(tmp_path / "agent.db")]
-
-    ran = subprocess.run(script, capture_output=True, text=True, check=True, env=environment)
-
-    assert "(killed with kill -9, while it waits for the answer)" in ran.stdout
-    assert "Desk  Done: your return label is R-1." in ran.stdout
-    assert ran.stderr == ""
-    shown = ran.stdout.splitlines()[-1].removeprefix("Look at it: ")
-    assert "R-1" in subprocess.check_output(shown, shell=True, text=True, cwd=ROOT)
+def test_the_demo_shows_the_kill_and_how_to_look_at_the_conversation(shown: str) -> None:
+    assert "(killed with kill -9, while it waits for the answer)" in shown
+    command = shown.splitlines()[-1].removeprefix("Look at it: ")
+    assert "R-1" in subprocess.check_output(command, shell=True, text=True, cwd=ROOT)

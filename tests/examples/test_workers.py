@@ -1,4 +1,4 @@
-"""The report of the last day's traces, and the pool of forked workers, run as scripts."""
+"""Scripts: a report of the last day, a pool of forked workers, and two workers for one user."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ import pytest
 
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import conversation, llm_call, message, tool_trace, trace
-from tests.examples.places import MESSAGE_STORES
-from tests.examples.serving import EXAMPLES
+from tests.examples.serving import EXAMPLES, url_of
+from tests.servers import postgres
 
 NOW = int(time.time() * 1000)
 DAY = 24 * 3600 * 1000
 
 
-@pytest.fixture(params=MESSAGE_STORES)
+# A file and a server: a program sees no difference between the others and these.
+@pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with MESSAGE_STORES[request.param](tmp_path) as address:
-        yield address
+    if request.param == "sqlite":
+        yield f"sqlite:{tmp_path / 'messages.db'}"
+        return
+    with postgres.new_database() as dsn:
+        yield url_of(dsn)
 
 
 def run(script: str, url: str, *arguments: str) -> str:
@@ -102,3 +106,11 @@ def test_forked_workers_share_a_store_that_was_opened_before_the_fork(url: str) 
         for number in range(24):
             seen = store.get_immediate_context(f"c{number}", 5)
             assert [each.id for each in seen] == [f"c{number}-1", f"c{number}-3"]
+
+
+def test_of_two_workers_that_answer_one_user_one_answer_is_stored(url: str) -> None:
+    winner, loser, question, answer = run("two_workers.py", url).splitlines()
+    assert re.fullmatch(r"Worker [12] has answered", winner)
+    said = f"{winner[:8]} answers 'Is there any tea?'"
+    assert loser == f"Worker {'21'[int(winner[7]) - 1]} has nothing to do: {said}"
+    assert (question, answer) == ("user: Is there any tea?", f"assistant: {said}")

@@ -16,79 +16,69 @@ from jazzmine.sync.long_term_memory import LongTermMemoryStore, MemoryItem
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
+from tests.faults.networks import is_memory
 
 GREENLETS = 8
-CALLS = 5
+CALLS = 3
 KILLED = 20
 
 
-def all_at_once(call: Callable[[int], object]) -> None:
-    work = [gevent.spawn(call, number) for number in range(GREENLETS)]
+def opened(name: str, config: Any) -> tuple[Any, Callable[[str], object], Callable[[], int]]:
+    """Open a store; return it, a write with a name, and what counts the writes."""
+    store: Any
+    if is_memory(name):
+        store = WorkingMemoryStore.initialize(config)
+        first = store.get_or_create("c1", "u1", "a1").revision
+        return (
+            store,
+            lambda said: store.end_turn("c1", said, "intent"),
+            lambda: store.get("c1").revision - first,
+        )
+    if name.endswith("_items"):
+        store = LongTermMemoryStore.initialize(config)
+        return (
+            store,
+            lambda key: store.put(MemoryItem(namespace=("n",), key=key, value={})),
+            lambda: len(store.list_items(("n",))),
+        )
+    store = MessageStore.initialize(config)
+    store.store_conversation(conversation("c1"))
+    return (
+        store,
+        lambda one: store.append_messages("c1", [message(one)]),
+        lambda: len(store.get_messages_by_conversation_id("c1")),
+    )
+
+
+def write_at_once(write: Callable[[str], object], prefix: str) -> None:
+    def write_some(number: int) -> None:
+        for call in range(CALLS):
+            write(f"{prefix}-{number}-{call}")
+
+    work = [gevent.spawn(write_some, number) for number in range(GREENLETS)]
     gevent.joinall(work, timeout=60, raise_error=True)
     assert all(one.ready() for one in work), "a call hangs"
 
 
-def kill_some(config: dict[str, object], call: Callable[[], object]) -> None:
-    # psycopg's and PyMongo's pools may lose the connection of a killed greenlet (see the guide
-    # docs/guides/celery.md).
-    if config.get("storage") in ("postgres", "mongodb"):
-        return
+def kill_some(write: Callable[[str], object]) -> None:
     for number in range(KILLED):
-        one = gevent.spawn(call)
+        one = gevent.spawn(write, "killed")
         gevent.sleep(0.0002 * number)
         one.kill()
 
 
-def use_messages(config: dict[str, object]) -> dict[str, int]:
-    with MessageStore.initialize(config) as store:
-        store.store_conversation(conversation("c1"))
-
-        def append(number: int) -> None:
-            for call in range(CALLS):
-                store.append_messages("c1", [message(f"{number}-{call}")])
-
-        all_at_once(append)
-        found = len(store.get_messages_by_conversation_id("c1"))
-        kill_some(config, lambda: store.store_message(message("killed")))
-        all_at_once(lambda number: store.store_message(message(f"later-{number}")))
-    return {"stored": GREENLETS * CALLS, "found": found}
-
-
-def use_memory(config: dict[str, object]) -> dict[str, int]:
-    with WorkingMemoryStore.initialize(config) as store:
-        first = store.get_or_create("c1", "u1", "a1").revision
-
-        def update(number: int) -> None:
-            for _ in range(CALLS):
-                store.end_turn("c1", "response", "intent")
-
-        all_at_once(update)
-        memory = store.get("c1")
-        assert memory is not None
-        kill_some(config, lambda: store.end_turn("c1", "killed", "intent"))
-        all_at_once(update)
-    return {"stored": GREENLETS * CALLS, "found": memory.revision - first}
-
-
-def use_items(config: dict[str, object]) -> dict[str, int]:
-    with LongTermMemoryStore.initialize(config) as store:
-
-        def put(number: int) -> None:
-            for call in range(CALLS):
-                store.put(MemoryItem(namespace=("n",), key=f"{number}-{call}", value={}))
-
-        all_at_once(put)
-        found = len(store.list_items(("n",)))
-        kill_some(config, lambda: store.put(MemoryItem(namespace=("n",), key="killed", value={})))
-        all_at_once(put)
-    return {"stored": GREENLETS * CALLS, "found": found}
-
-
 def main(configs: dict[str, dict[str, Any]]) -> None:
     for name, config in configs.items():
-        is_memory = name in ("memory", "redis") or "_memory" in name
-        use = use_memory if is_memory else use_items if "_items" in name else use_messages
-        print(json.dumps({name: use(config)}), flush=True)
+        store, write, count = opened(name, config)
+        with store:
+            write_at_once(write, "first")
+            found = {"stored": GREENLETS * CALLS, "found": count()}
+            # psycopg's and PyMongo's pools may lose the connection of a killed greenlet (see the
+            # guide docs/guides/celery.md).
+            if config.get("storage") not in ("postgres", "mongodb"):
+                kill_some(write)
+            write_at_once(write, "later")
+        print(json.dumps({name: found}), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from jazzmine import (
-    ANY,
-    AnyMessage,
-    ConflictError,
-    DeleteItem,
-    LockTimeoutError,
-    MemoryItem,
-    PutItem,
-    StoreUnavailableError,
-)
-from tests.faults.linearizability import UNKNOWN, Operation, Outcome, bounded
-from tests.faults.recorders import RandomCalls
+from jazzmine import ANY, AnyMessage, ConflictError, DeleteItem, MemoryItem, PutItem
+from tests.faults.linearizability import UNKNOWN, Operation, Outcome
+from tests.faults.recorders import CONFLICT, RandomCalls
 
 PLACES: list[tuple[tuple[str, ...], str]] = [
     (("n", "a"), "k"),
@@ -32,8 +20,6 @@ EMPTY = (NO_NUMBERS, frozenset[tuple[float, int | None]]())
 erasure, by its beginning, None and the numbers that have to be gone when it ends.
 """
 
-ITEM_READS = ("get", "list", "namespaces")
-CONFLICT = "conflict"
 ERASED = "erased"
 NAMES = (["put"] * 5 + ["delete"] * 2 + ["apply"] * 3 + ["erase"] + ["get"] * 3 + ["list"] * 2) + [
     "namespaces"
@@ -65,41 +51,6 @@ class Given(NamedTuple):
     user: int = 0
 
 
-def item_model(state: Any, operation: Operation) -> Outcome:
-    """Apply a call to the numbers in the items."""
-    given: Given = operation.argument
-    stored, doomed = state
-    if operation.name == "get":
-        return Outcome(stored[given.place], state)
-    if operation.name == "list":
-        return Outcome(tuple(number for number in stored if number is not None), state)
-    if operation.name == "namespaces":
-        found = (PLACES[n][0] for n, number in enumerate(stored) if number is not None)
-        return Outcome(tuple(dict.fromkeys(found)), state)
-    if operation.name == "erase begins":
-        there = {number for number in stored if number is not None and number % 2 == given.user}
-        new = {(operation.began, number) for number in (None, *there)}
-        return Outcome(None, (stored, doomed | new))
-    if operation.name == "erase":  # what was there is gone; the deletions are calls of their own
-        own = {number for began, number in doomed if began == operation.began}
-        left = {one for one in doomed if one[0] != operation.began}
-        is_done = None in own and own.isdisjoint({*stored} - {None})
-        return Outcome(ERASED if is_done else None, (stored, frozenset(left)))
-    numbers = list(stored)
-    if operation.name == "erase one":
-        number = stored[given.place]
-        if number is not None and number % 2 == given.user:
-            numbers[given.place] = None
-        return Outcome(None, (tuple(numbers), doomed))
-    if any(one.expected not in (ANY, stored[one.place]) for one in given.changes):
-        return Outcome(CONFLICT, state)
-    results = []
-    for one in given.changes:
-        results.append(numbers[one.place] is not None if one.number is None else one.number)
-        numbers[one.place] = one.number
-    return Outcome(tuple(results), (tuple(numbers), doomed))
-
-
 class Revisions:
     """The last revision with which each number was found."""
 
@@ -128,9 +79,11 @@ class ItemRecorder(RandomCalls[Given]):
         revisions: what all clients know of revisions.
     """
 
+    first = EMPTY
+    reads = ("get", "list", "namespaces")
+
     def __init__(self, seed: int, revisions: Revisions) -> None:
         super().__init__(seed)
-        self.deletions: list[Operation] = []
         self._revisions = revisions
         self._next = seed * 1_000_000
         self._seen: list[int | None] = list(NO_NUMBERS)
@@ -183,34 +136,9 @@ class ItemRecorder(RandomCalls[Given]):
         )
         return PutItem(item, expected)
 
-    def _remember(self, name: str, given: Given, began: float, result: Any) -> Any:
-        ended = time.monotonic()
-        found = self._result(name, given, result)
-        if found is None and isinstance(result, BaseException):
-            return None  # nothing was written
-        self.history.append(Operation(name, given, began, ended, found))
-        if name == "erase":
-            # It deletes item after item, and ends when there is none.
-            count = ERASED_AT_MOST if found is UNKNOWN else result
-            if found is not UNKNOWN:
-                self.history.append(Operation("erase begins", given, began, began, None))
-            for place in range(len(PLACES)) if count else ():
-                one = Operation("erase one", given._replace(place=place), began, ended, UNKNOWN)
-                if found is UNKNOWN:
-                    self.history += [one] * count
-                else:
-                    self.deletions += [replace(one, until=ended)] * count
-        return found
-
-    def _result(self, name: str, given: Given, result: Any) -> Any:
-        if isinstance(result, (StoreUnavailableError, asyncio.CancelledError)):
-            return UNKNOWN
-        if isinstance(result, (LockTimeoutError, OSError)):
-            return None
+    def _found(self, name: str, given: Given, result: Any) -> Any:
         if isinstance(result, ConflictError):
             return CONFLICT
-        if isinstance(result, BaseException):
-            raise result
         if name == "erase":
             return ERASED
         if name in ("put", "delete"):
@@ -223,6 +151,20 @@ class ItemRecorder(RandomCalls[Given]):
         self._seen[given.place] = number
         return number
 
+    def _remember(self, call: Operation, result: Any) -> None:
+        super()._remember(call, result)
+        if call.name != "erase":
+            return
+        # It deletes item after item, and ends when there is none.
+        count, until = ERASED_AT_MOST, call.until
+        if call.result is not UNKNOWN:
+            count, until = result, call.ended
+            self.history.append(replace(call, name="erase begins", ended=call.began, result=None))
+        for place in range(len(PLACES)):
+            given = call.argument._replace(place=place)
+            one = replace(call, name="erase one", argument=given, result=UNKNOWN, until=until)
+            self.history += [one] * count
+
     def _noted(self, found: Any) -> Any:
         """Return what is known of a result: a number, whether there was an item, or a namespace."""
         if not isinstance(found, MemoryItem):
@@ -231,24 +173,49 @@ class ItemRecorder(RandomCalls[Given]):
         self._seen[PLACES.index((found.namespace, found.key))] = number
         return number
 
+    def model(self, state: Any, operation: Operation) -> Outcome:
+        """Apply a call to the numbers in the items."""
+        given: Given = operation.argument
+        stored, doomed = state
+        if operation.name == "get":
+            return Outcome(stored[given.place], state)
+        if operation.name == "list":
+            return Outcome(tuple(number for number in stored if number is not None), state)
+        if operation.name == "namespaces":
+            found = (PLACES[n][0] for n, number in enumerate(stored) if number is not None)
+            return Outcome(tuple(dict.fromkeys(found)), state)
+        if operation.name == "erase begins":
+            there = {number for number in stored if number is not None and number % 2 == given.user}
+            new = {(operation.began, number) for number in (None, *there)}
+            return Outcome(None, (stored, doomed | new))
+        if (
+            operation.name == "erase"
+        ):  # what was there is gone; the deletions are calls of their own
+            own = {number for began, number in doomed if began == operation.began}
+            left = {one for one in doomed if one[0] != operation.began}
+            is_done = None in own and own.isdisjoint({*stored} - {None})
+            return Outcome(ERASED if is_done else None, (stored, frozenset(left)))
+        numbers = list(stored)
+        if operation.name == "erase one":
+            number = stored[given.place]
+            if number is not None and number % 2 == given.user:
+                numbers[given.place] = None
+            return Outcome(None, (tuple(numbers), doomed))
+        if any(one.expected not in (ANY, stored[one.place]) for one in given.changes):
+            return Outcome(CONFLICT, state)
+        results = []
+        for one in given.changes:
+            results.append(numbers[one.place] is not None if one.number is None else one.number)
+            numbers[one.place] = one.number
+        return Outcome(tuple(results), (tuple(numbers), doomed))
 
-def history_of(recorders: Iterable[ItemRecorder], *, one_store: bool = True) -> list[Operation]:
-    """Return the calls of all clients.
+    def is_related(self, one: Operation, other: Operation) -> bool:
+        """Whether two calls are about the same items."""
+        return not _places(one).isdisjoint(_places(other))
 
-    Args:
-        recorders: the clients.
-        one_store: whether all used one store, which keeps what it gave up from taking effect once
-            a later call on the same items has returned.
-    """
-    recorders = list(recorders)
-    history = [one for recorder in recorders for one in recorder.history]
-    if one_store:
-        history = bounded(history, _is_related)
-    return history + [one for recorder in recorders for one in recorder.deletions]
-
-
-def _is_related(one: Operation, other: Operation) -> bool:
-    return not _places(one).isdisjoint(_places(other))
+    def reads_of_all(self) -> list[tuple[str, Given]]:
+        """The list of all items."""
+        return [("list", Given())]
 
 
 def _places(operation: Operation) -> set[int]:
@@ -260,3 +227,22 @@ def _places(operation: Operation) -> set[int]:
     if operation.name in ("get", "erase one"):
         return {given.place}
     return {one.place for one in given.changes}
+
+
+def parts_of(call: Operation) -> list[Operation]:
+    """Return a call with its deletions that found nothing as reads of their own.
+
+    A transaction of MongoDB does not conflict with who puts an item where it found none.
+    """
+    given, results = call.argument, call.result
+    if call.name != "apply" or not isinstance(results, tuple):
+        return [call]
+    pairs = list(zip(given.changes, results, strict=True))
+    made = tuple(change for change, result in pairs if result is not False)
+    kept = tuple(result for _, result in pairs if result is not False)
+    reads = [
+        replace(call, name="get", argument=given._replace(place=change.place), result=None)
+        for change, result in pairs
+        if result is False
+    ]
+    return [replace(call, argument=given._replace(changes=made), result=kept), *reads]

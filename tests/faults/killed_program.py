@@ -2,8 +2,9 @@
 
     python -m tests.faults.killed_program CONFIG WHAT [ARGUMENT…]
 
-It prints a line when it begins to write and, for "messages" and "pairs", after each write that
-returned. "add" adds 1 so many times to a number that several processes share.
+It prints a line when it begins to write and, for "messages", "pairs" and "updates" (of a working
+memory), after each write that returned. "add" adds 1 so many times to a number that several
+processes share.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from jazzmine import (
 )
 from jazzmine.backends.json import database as json_store
 from jazzmine.core import MessageStore as AsyncMessageStore
-from jazzmine.sync import LongTermMemoryStore, MessageStore
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 
 WRITERS = 3
 IDS = 8
@@ -113,6 +114,10 @@ def add(store: LongTermMemoryStore, count: str) -> None:
 def main(config: Any, what: str, *arguments: str) -> None:
     if what == "messages":
         write_messages(config, *arguments)
+    elif what == "updates":
+        with WorkingMemoryStore.initialize(config) as memory:
+            while True:
+                say(memory.end_turn("c", "Hello", "greet").revision)
     elif what in ("pairs", "add"):
         with LongTermMemoryStore.initialize(config) as items:
             {"pairs": store_pairs, "add": add}[what](items, *arguments)

@@ -72,41 +72,9 @@ def bounded(
                 for other in known
                 if other.began > operation.ended and is_related(operation, other)
             )
-            operation = replace(operation, until=min(later, default=math.inf))
+            operation = replace(operation, until=min([operation.until, *later]))
         found.append(operation)
     return found
-
-
-def with_repetitions(
-    history: Sequence[Operation],
-    reads: Collection[str],
-    lost: Sequence[float],
-    recognized_among: int | None = None,
-) -> list[Operation]:
-    """Add the first attempts of the calls that a store may have repeated.
-
-    A write whose reply was lost may have taken effect, or may do so later, beside the attempt that
-    has returned.
-
-    Args:
-        history: the calls.
-        reads: the names of the calls that only read.
-        lost: when replies or connections were lost.
-        recognized_among: among how many newest writes a store finds an attempt that took effect;
-            None if it repeats all, and twice is as good as once.
-    """
-    writes = [one for one in history if one.name not in reads]
-    attempts = []
-    for one in writes:
-        count = sum(one.began <= moment <= one.ended for moment in lost)
-        if recognized_among is None:
-            count = min(count, 1)
-        else:
-            beside = sum(o.began <= one.ended and o.ended >= one.began for o in writes) - 1
-            count = min(count, beside // recognized_among)
-        if one.result is not UNKNOWN:
-            attempts += [replace(one, result=UNKNOWN)] * count
-    return [*history, *attempts]
 
 
 def is_linearizable(

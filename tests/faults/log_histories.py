@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jazzmine import (
-    ANY,
-    AnyMessage,
-    ConflictError,
-    LockTimeoutError,
-    Message,
-    NotFoundError,
-    StoreUnavailableError,
-)
+from jazzmine import ANY, AnyMessage, ConflictError, IntegrityError, Message
 from tests.behaviour.samples import NOW, message
-from tests.faults.histories import KEY, MISSING
-from tests.faults.linearizability import UNKNOWN, Operation, Outcome
-from tests.faults.recorders import RandomCalls
+from tests.faults.linearizability import Operation, Outcome
+from tests.faults.recorders import CONFLICT, MISSING, RandomCalls
 
-LOG_READS = ("list",)
-CONFLICT = "conflict"
+KEY = "c1"
 
 
 class Given(NamedTuple):
@@ -34,9 +22,9 @@ class Given(NamedTuple):
         last: the id that is expected to be the newest, or after which messages are deleted.
     """
 
-    ids: tuple[str, ...]
-    clock: int
-    last: str | AnyMessage | None
+    ids: tuple[str, ...] = ()
+    clock: int = 0
+    last: str | AnyMessage | None = None
 
     def messages(self) -> list[Message]:
         """The messages to append, with timestamps by a clock that goes wrong."""
@@ -54,25 +42,16 @@ CALLS: dict[str, Callable[[Any, Given], Any]] = {
 NAMES = ["append"] * 6 + ["pop"] * 3 + ["rewind"] + ["list"] * 3
 
 
-def log_model(state: Any, operation: Operation) -> Outcome:
-    """What a call does to the messages of a conversation: their ids, in order."""
-    given, newest = operation.argument, state[-1] if state else None
-    if operation.name == "list":
-        return Outcome(state, state)
-    if operation.name == "pop":
-        return Outcome(newest, state[:-1])
-    if operation.name == "append":
-        if given.last not in (ANY, newest):
-            return Outcome((CONFLICT, newest), state)
-        return Outcome(given.ids, state + given.ids)
-    if given.last not in (None, *state):
-        return Outcome(MISSING, state)
-    kept = 0 if given.last is None else state.index(given.last) + 1
-    return Outcome(len(state) - kept, state[:kept])
-
-
 class LogRecorder(RandomCalls[Given]):
-    """One client: its seed is part of the ids of its messages."""
+    """One client: its seed is part of the ids of its messages.
+
+    The state is the ids of the messages, in order.
+    """
+
+    # A repetition may find a part of what its first attempt has stored, if the rest was popped.
+    unknown = (*RandomCalls.unknown, IntegrityError)
+    first = ()
+    reads = ("list",)
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -93,25 +72,38 @@ class LogRecorder(RandomCalls[Given]):
             last = None
         return name, Given(tuple(ids), self._random.randrange(-5, 5), last)
 
+    def reads_of_all(self) -> list[tuple[str, Given]]:
+        """The list of all messages."""
+        return [("list", Given())]
+
+    def is_related(self, one: Operation, other: Operation) -> bool:
+        """What was given up is not kept from taking effect by a read."""
+        return other.name not in self.reads
+
     def _start(self, store: Any, name: str, given: Given) -> Any:
         return CALLS[name](store, given)
 
-    def _remember(self, name: str, given: Given, began: float, result: Any) -> None:
-        ended = time.monotonic()
-        if isinstance(result, (StoreUnavailableError, asyncio.CancelledError)):
-            result = UNKNOWN
-        elif isinstance(result, (LockTimeoutError, OSError)):
-            return  # nothing was written
-        elif isinstance(result, ConflictError):
+    def _found(self, name: str, given: Given, result: Any) -> Any:
+        if isinstance(result, ConflictError):
             self._newest = result.newest_id
-            result = (CONFLICT, result.newest_id)
-        elif isinstance(result, NotFoundError):
-            result = MISSING
-        elif isinstance(result, BaseException):
-            raise result
-        elif isinstance(result, list):
-            result = tuple(one.id for one in result)
-            self._newest = result[-1] if result else None
-        elif isinstance(result, Message):
-            result = result.id
-        self.history.append(Operation(name, given, began, ended, result))
+            return CONFLICT, result.newest_id
+        if isinstance(result, list):
+            self._newest = result[-1].id if result else None
+            return tuple(one.id for one in result)
+        return result.id if isinstance(result, Message) else result
+
+    def model(self, state: Any, operation: Operation) -> Outcome:
+        """What a call does to the messages of a conversation."""
+        given, newest = operation.argument, state[-1] if state else None
+        if operation.name == "list":
+            return Outcome(state, state)
+        if operation.name == "pop":
+            return Outcome(newest, state[:-1])
+        if operation.name == "append":
+            if given.last not in (ANY, newest):
+                return Outcome((CONFLICT, newest), state)
+            return Outcome(given.ids, state + given.ids)
+        if given.last not in (None, *state):
+            return Outcome(MISSING, state)
+        kept = 0 if given.last is None else state.index(given.last) + 1
+        return Outcome(len(state) - kept, state[:kept])

@@ -46,7 +46,7 @@ class Schedule:
         seed: the seed of the random choices.
         pause: the longest time between two faults, in seconds.
         longest: the longest time that a fault lasts, in seconds.
-        only_held: whether the only faults are held bytes and cut connections of clients.
+        mild: whether the only faults are lost replies and cut connections.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class Schedule:
         *,
         pause: float = 0.4,
         longest: float = 3.0,
-        only_held: bool = False,
+        mild: bool = False,
     ) -> None:
         self.faults: list[Fault] = []
         self.longest = longest
         self.proxy = proxy
         self._pause = pause
-        self._possible = {_hold: 1} if only_held else FAULTS
+        self._possible = {_lose_a_reply: 2, _cut: 1} if mild else FAULTS
         self.chance = random.Random(seed)
         self._steps: list[_Step] = []
         self._numbers = count()

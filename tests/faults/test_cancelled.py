@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
 )
 
-CANCELLATIONS = size(200, 2000)
+CANCELLATIONS = size(80, 2000)
 POOL = 3
 AT_ONCE = 6
 KEY = "c1"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jazzmine.records.base import RecordKind
-from jazzmine.sync import LongTermMemoryStore, MessageStore
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from jazzmine.sync.maintenance import iter_records
 from tests.behaviour.samples import NOW, conversation, ids, messages, trace
 from tests.faults.killed_program import SHARED
@@ -37,6 +37,11 @@ def kill(process: subprocess.Popen[str], seconds: float) -> list[str]:
         time.sleep(seconds)
         process.kill()
         return (first + process.stdout.read()).split("\n")[:-1]
+
+
+def assert_sound(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 # Messages in a file
@@ -64,8 +69,7 @@ def kill_writers(path: Path, api: str, broken: str = "", count: int = KILLS) -> 
             acknowledged[message_id] = int(number)
             writes += 1
         if path.suffix == ".db":
-            with closing(sqlite3.connect(path)) as connection:
-                assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert_sound(path)
         else:
             try:
                 json.loads(path.read_bytes())
@@ -139,6 +143,29 @@ def test_changes_that_a_killed_process_has_acknowledged_are_stored_together(
                     assert left == right == [f"{number:06}" for number in range(len(left))]
                     assert len(left) in (count, count + 1)
                     assert last == left[-1:]
+
+
+# Working memory
+
+
+def test_no_kill_loses_an_acknowledged_update_or_makes_it_twice(tmp_path: Path) -> None:
+    chance = random.Random(4711)
+    path = tmp_path / "agent.db"
+    config: Config = {"storage": "sqlite", "path": str(path)}
+    with WorkingMemoryStore.initialize(config) as store:
+        last = store.get_or_create("c", "user", "agent").revision
+        for _ in range(size(2, 250)):
+            writers = [started(config, "updates") for _ in range(4)]
+            lines = [kill(writer, chance.uniform(0, 0.04)) for writer in writers]
+            acknowledged = [int(line) for said in lines for line in said]
+            # Each number was given to one update, and all of them come after those before.
+            assert len(set(acknowledged)) == len(acknowledged), "an update was lost"
+            assert min(acknowledged) > last
+            # At most one update of each process was not acknowledged any more.
+            most = last + len(acknowledged) + len(writers)
+            last = store.end_turn("c", "Hello", "greet").revision
+            assert max(acknowledged) < last <= most + 1
+            assert_sound(path)
 
 
 # Deletions and forks of a long conversation

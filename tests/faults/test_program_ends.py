@@ -7,8 +7,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -17,95 +17,55 @@ from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
+# A block that is not left holds the lock, and renews it; one call waits for the lock.
 ASYNC = """
 import asyncio, json, sys
-from jazzmine.core import MessageStore
+from jazzmine.core import WorkingMemoryStore
 
-async def main():
-    store = await MessageStore.initialize(json.loads(sys.argv[1]))
+async def main(config, ids):
+    store = await WorkingMemoryStore.initialize(config)
+    calls = []
+    for id in ids:
+        await store.get_or_create(id, "u", "a")
+    if ids:
+        await store.locked("c").__aenter__()
+        calls.append(asyncio.create_task(store.end_turn("c", "Hello", "greet")))
+    await asyncio.sleep(0.1)
     print("ready", flush=True)
     sys.stdin.readline()
-    calls = [asyncio.create_task(store.ping()) for _ in range(int(sys.argv[2]))]
-    await asyncio.sleep(0.5)
+    calls += [asyncio.create_task(store.end_turn(id, "Hello", "greet")) for id in ids]
+    await asyncio.sleep(0.3)
     print("ends", flush=True)
 
-asyncio.run(main())
+asyncio.run(main(json.loads(sys.argv[1]), sys.argv[2]))
 """
 
 SYNC = """
 import json, sys, threading, time
-from jazzmine.sync import MessageStore
-
-def main():
-    store = MessageStore.initialize(json.loads(sys.argv[1]))
-    print("ready", flush=True)
-    sys.stdin.readline()
-    for _ in range(int(sys.argv[2])):
-        threading.Thread(target=store.ping, daemon=True).start()
-    time.sleep(0.5)
-    print("ends", flush=True)
-
-main()
-"""
-
-# A block that is not left holds the lock, and renews it; one call waits for the lock.
-ASYNC_MEMORY = """
-import asyncio, json, sys
-from jazzmine.core import WorkingMemoryStore
-
-async def main():
-    store = await WorkingMemoryStore.initialize(json.loads(sys.argv[1]))
-    for id in "cde":
-        await store.get_or_create(id, "u", "a")
-    await store.locked("c").__aenter__()
-    calls = [asyncio.create_task(store.end_turn("c", "Hello", "greet"))]
-    await asyncio.sleep(0.2)
-    print("ready", flush=True)
-    sys.stdin.readline()
-    calls += [asyncio.create_task(store.end_turn(id, "Hello", "greet")) for id in "cde"]
-    await asyncio.sleep(0.5)
-    print("ends", flush=True)
-
-asyncio.run(main())
-"""
-
-SYNC_MEMORY = """
-import json, sys, threading, time
 from jazzmine.sync import WorkingMemoryStore
 
-def main():
-    store = WorkingMemoryStore.initialize(json.loads(sys.argv[1]))
-    for id in "cde":
-        store.get_or_create(id, "u", "a")
-    store.locked("c").__enter__()
+def main(config, ids):
+    store = WorkingMemoryStore.initialize(config)
 
     def call(id):
         threading.Thread(target=store.end_turn, args=(id, "Hello", "greet"), daemon=True).start()
 
-    call("c")
-    time.sleep(0.2)
+    for id in ids:
+        store.get_or_create(id, "u", "a")
+    if ids:
+        store.locked("c").__enter__()
+        call("c")
+    time.sleep(0.1)
     print("ready", flush=True)
     sys.stdin.readline()
-    for id in "cde":
+    for id in ids:
         call(id)
-    time.sleep(0.5)
+    time.sleep(0.3)
     print("ends", flush=True)
 
-main()
+main(json.loads(sys.argv[1]), sys.argv[2])
 """
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
-
-
-@contextmanager
-def behind_a_proxy(schema: str) -> Iterator[tuple[Proxy, dict[str, object]]]:
-    with Proxy(postgres.port_of(postgres.dsn())) as proxy:
-        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
-        yield proxy, {"storage": "postgres", "dsn": dsn, "schema": schema, "pool_min": 3}
+each_program = pytest.mark.parametrize("program", [ASYNC, SYNC], ids=["async", "sync"])
 
 
 def assert_it_ends(command: list[str], fail: Callable[[], None], *, silently: bool = True) -> None:
@@ -132,43 +92,31 @@ def assert_it_ends(command: list[str], fail: Callable[[], None], *, silently: bo
         assert "Traceback" not in said or "psycopg_pool" in said
 
 
-@pytest.mark.parametrize("calls", [0, 1, 6])
+@each_program
 @pytest.mark.parametrize("away", ["silent", "refusing"])
-@pytest.mark.parametrize("program", [ASYNC, SYNC], ids=["async", "sync"])
-def test_a_program_that_does_not_close_its_store_ends(
-    program: str, away: str, calls: int, schema: str
-) -> None:
-    with behind_a_proxy(schema) as (proxy, config):
+@pytest.mark.parametrize("ids", ["cde", ""], ids=["calls", "no calls"])
+def test_a_program_that_does_not_close_its_store_ends(program: str, away: str, ids: str) -> None:
+    with postgres.empty_schema() as schema, Proxy(postgres.port_of(postgres.dsn())) as proxy:
+        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
+        config = {"storage": "postgres", "dsn": dsn, "schema": schema, "pool_min": 3}
 
         def fail() -> None:
             if away == "silent":
                 proxy.swallow_replies = True
             else:
                 proxy.refuse()
-            if not calls:
+            if not ids:
                 proxy.cut()
-
-        assert_it_ends([sys.executable, "-c", program, json.dumps(config), str(calls)], fail)
-
-
-@pytest.mark.parametrize("program", [ASYNC_MEMORY, SYNC_MEMORY], ids=["async", "sync"])
-def test_a_program_ends_in_a_block_and_while_calls_wait_for_its_lock(
-    program: str, schema: str
-) -> None:
-    with behind_a_proxy(schema) as (proxy, config):
-
-        def fail() -> None:
-            proxy.swallow_replies = True
 
         # Before Python 3.12, a call that waits for a connection of psycopg's pool does so in a task
         # of the pool's, about which asyncio complains if the program ends meanwhile.
-        silently = sys.version_info >= (3, 12)
+        silently = sys.version_info >= (3, 12) or not ids
         config["lock_timeout"] = 1
-        command = [sys.executable, "-c", program, json.dumps(config)]
+        command = [sys.executable, "-c", program, json.dumps(config), ids]
         assert_it_ends(command, fail, silently=silently)
 
 
-@pytest.mark.parametrize("program", [ASYNC_MEMORY, SYNC_MEMORY], ids=["async", "sync"])
+@each_program
 def test_a_program_ends_while_another_process_holds_the_lock_of_its_sqlite_file(
     program: str, tmp_path: Path
 ) -> None:
@@ -180,4 +128,4 @@ def test_a_program_ends_while_another_process_holds_the_lock_of_its_sqlite_file(
             other.execute("BEGIN IMMEDIATE")
 
         config = {"storage": "sqlite", "path": str(path), "lock_timeout": 1}
-        assert_it_ends([sys.executable, "-c", program, json.dumps(config)], lock)
+        assert_it_ends([sys.executable, "-c", program, json.dumps(config), "cde"], lock)

@@ -3,40 +3,41 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from tests.behaviour.apis import ASYNC, Api
-from tests.faults.histories import (
-    MEMORY_RECORD_CALLS,
-    MESSAGE_RECORD_CALLS,
-    RECORDS,
-    SEVERAL_STEPS,
-    Recorder,
-    memory_record_model,
-    message_record_model,
-    record_of,
-)
-from tests.faults.linearizability import (
-    UNKNOWN,
-    Operation,
-    Outcome,
-    TooHardError,
-    bounded,
-    is_linearizable,
-)
+from tests.faults.histories import MemoryRecorder, MessageRecorder
+from tests.faults.item_histories import ItemRecorder, Revisions, parts_of
+from tests.faults.linearizability import UNKNOWN, Operation, TooHardError, bounded, is_linearizable
+from tests.faults.log_histories import LogRecorder
 from tests.faults.networks import is_memory
+from tests.faults.recorders import RandomCalls
 from tests.faults.schedules import Fault
 
 WORKERS = 6
 TIMEOUT = 1.5
-PAUSE = 0.02  # between two calls of a worker, at most
-CANCELLED = 0.03
-WEIGHTS = {"read": 3, "delete": 2}
 WORKS_AGAIN = 10.0
+SEVERAL_STEPS = ("write in a block", "write what was read", "erase", "erase one")
+"""Calls that have a deadline for each of several steps."""
+
+Worker = RandomCalls[Any]
+
+
+def workers_of(name: str, seed: int) -> list[Worker]:
+    """Return the workers for a store, by a name such as "sqlite_memory", and a seed."""
+    seeds = range(seed * 100 + 1, seed * 100 + 1 + WORKERS)
+    if name.endswith("_items"):
+        revisions = Revisions()
+        return [ItemRecorder(each, revisions) for each in seeds]
+    if name.endswith("_log"):
+        return [LogRecorder(each) for each in seeds]
+    kind = MemoryRecorder if is_memory(name) else MessageRecorder
+    return [kind(each) for each in seeds]
 
 
 @dataclass
@@ -44,14 +45,17 @@ class Run:
     """The calls of the workers of one run, and the faults of the network.
 
     Args:
-        name: the name of the back end.
+        name: the name of the store.
         workers: the recorders that made the calls.
         faults: the faults of the network.
+        one_store: whether all made them to one store; then what was given up cannot take effect
+            after a later, related call has returned.
     """
 
     name: str
-    workers: list[Recorder]
-    faults: list[Fault] = field(default_factory=list)
+    workers: Sequence[Worker]
+    faults: Sequence[Fault] = ()
+    one_store: bool = True
     too_hard: list[str] = field(default_factory=list)
 
     @property
@@ -59,14 +63,11 @@ class Run:
         """The calls of all workers."""
         return [call for worker in self.workers for call in worker.history]
 
-    @property
-    def model(self) -> Callable[[Any, Operation], Outcome]:
-        """Apply a call to a record."""
-        return memory_record_model if is_memory(self.name) else message_record_model
-
     def check(self) -> None:
         """Fail unless, for each record, the results of its calls are possible for some order."""
-        for record in RECORDS:
+        record_of = self.workers[0].record_of
+        records = sorted(set(map(record_of, self.history)))
+        for record in records:
             calls = [call for call in self.history if record_of(call) == record]
             try:
                 possible = self._is_possible(calls)
@@ -74,7 +75,7 @@ class Run:
                 self.too_hard.append(record)
                 continue
             assert possible, f"no order explains the calls on {record}:\n{self._explain(calls)}"
-        assert len(self.too_hard) < len(RECORDS), "too many orders to try"
+        assert len(self.too_hard) < max(2, len(records)), "too many orders to try"
 
     def slowest(self) -> float:
         """The longest time that a call of one step took."""
@@ -85,24 +86,35 @@ class Run:
         """The number of calls with an unknown outcome."""
         return sum(call.result is UNKNOWN for call in self.history)
 
+    @property
+    def _sends_again(self) -> bool:
+        """Whether a write without a condition is sent again after a lost reply.
+
+        It may then be made over what another call has written meanwhile, and what was given up may
+        take effect at any later time.
+        """
+        return self.name.startswith("postgres") and not is_memory(self.name)
+
     def _is_possible(self, calls: Sequence[Operation]) -> bool:
+        worker = self.workers[0]
+        if self.name == "mongodb_items":
+            calls = [part for call in calls for part in parts_of(call)]
         made = [*calls, *self._first_attempts(calls)]
-        if self.name != "postgres":  # where what was given up may take effect at any later time
-            made = [*bounded(made), *self._late_creations(calls)]
-        return is_linearizable(made, None, self.model, reads=["read"])
+        if self.one_store and not self._sends_again:
+            made = [*bounded(made, worker.is_related), *self._late_creations(calls)]
+        return is_linearizable(made, worker.first, worker.model, reads=worker.reads)
 
     def _first_attempts(self, calls: Sequence[Operation]) -> list[Operation]:
         """Return the first attempts of the calls that a store may have repeated.
 
-        Those of deletions were made, though their repetitions found nothing left. On PostgreSQL
-        a write without a condition is sent again after a lost reply, also over what another call
-        has written meanwhile.
+        Those of deletions were made, though their repetitions found nothing left.
         """
+        reads = self.workers[0].reads
         return [
             replace(call, result=UNKNOWN)
             for call in calls
             if (call.name in ("delete", "erase") and call.result in (False, 0))
-            or (self.name == "postgres" and call.name != "read" and call.result is not UNKNOWN)
+            or (self._sends_again and call.name not in reads and call.result is not UNKNOWN)
             if self._met_a_fault(call)
         ]
 
@@ -151,41 +163,36 @@ def _until(calls: list[Operation], moment: float) -> list[Operation]:
     ]
 
 
-def recorders(name: str, seed: int, without: Collection[str] = ()) -> list[Recorder]:
-    """Return the workers of a run with a seed; some calls may be left out."""
-    calls = MEMORY_RECORD_CALLS if is_memory(name) else MESSAGE_RECORD_CALLS
-    calls = {name: call for name, call in calls.items() if name not in without}
-    return [Recorder(calls, seed * 100 + number, WEIGHTS) for number in range(1, WORKERS + 1)]
+async def work(
+    worker: Worker,
+    api: Api,
+    store: Any,
+    seconds: float,
+    calls: int = sys.maxsize,
+    pause: float = 0.02,
+    **cancelled: float,
+) -> None:
+    """Make the calls of a worker for so many seconds, or so many calls.
 
-
-class Worker(Protocol):
-    """A client that makes random calls."""
-
-    def pause(self, longest: float) -> float:
-        """Return a random number of seconds."""
-        ...
-
-    async def call(self, store: Any, cancelled: float, soonest: float, latest: float) -> None:
-        """Make one random call, which may be cancelled."""
-        ...
-
-
-async def call_at_once(api: Api, workers: Sequence[Worker], store: Any, seconds: float) -> None:
-    """Make the calls of each worker in its own thread, or task, for so many seconds."""
+    Args:
+        pause: the longest time between two calls.
+        cancelled: how calls of the async API are cancelled.
+    """
     until = time.monotonic() + seconds
-    cancelled = CANCELLED if api is ASYNC else 0.0
-
-    async def work(worker: Worker) -> None:
-        while time.monotonic() < until:
-            await worker.call(store, cancelled, 0.0, TIMEOUT / 3)
-            await api.pause(worker.pause(PAUSE))
-
-    await api.gather(*(partial(work, worker) for worker in workers))
+    while time.monotonic() < until and calls > 0:
+        calls -= 1
+        await worker.call(store, **(cancelled if api is ASYNC else {}))
+        await api.pause(worker.pause(pause))
 
 
-async def read_all(recorder: Recorder, store: Any) -> None:
-    """Wait until each record can be read, and read it."""
+async def work_at_once(api: Api, workers: Sequence[Worker], *how: Any, **further: Any) -> None:
+    """Make the calls of each worker in its own thread, or task; see `work`."""
+    await api.gather(*(partial(work, worker, api, *how, **further) for worker in workers))
+
+
+async def read_all(worker: Worker, store: Any) -> None:
+    """Wait until everything can be read, and read it."""
     until = time.monotonic() + WORKS_AGAIN
-    for number in range(len(RECORDS)):
-        while await recorder.make(store, "read", number) is UNKNOWN:
+    for name, given in worker.reads_of_all():
+        while await worker.make(store, name, given) is UNKNOWN:
             assert time.monotonic() < until, "the store does not work again"

@@ -9,7 +9,7 @@ import pytest
 from jazzmine import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine.inspector import text
 from jazzmine.inspector.charts import columns
-from jazzmine.records.timeline import timeline
+from jazzmine.records.timeline import at_least, timeline
 from jazzmine.records.usage import UsageSummary
 from tests.behaviour.samples import NOW, trace
 
@@ -90,7 +90,20 @@ def test_a_timeline_is_in_the_order_of_time_and_within_its_turn() -> None:
         ("visible", "❤️\u200d🔥 می\u200cخواهم", "❤️\u200d🔥 می\u200cخواهم"),
         ("visible", "a\u200db é\u200c\u200cé \u200dé", "a\\u200db é\\u200c\\u200cé \\u200dé"),
         ("pretty", {"é": [1]}, '{\n  "é": [\n    1\n  ]\n}'),
+        ("money", 12345.67, "12,345.67"),
+        ("money", 9.05e-05, "0.00009"),
+        ("money", 0.0, "0.00"),
+        ("money", 0.3, "0.30"),
+        ("money", 0.0125, "0.0125"),
+        ("money", -2.5, "-2.50"),
+        ("money", 1e-12, "0.000000000001"),
     ],
 )
 def test_values_look_so(name: str, value: Any, shown: str) -> None:
     assert getattr(text, name)(value) == shown
+
+
+def test_a_sum_says_what_it_lacks() -> None:
+    assert at_least("9 tokens", 9, 0) == "9 tokens"
+    assert at_least("9 tokens", 9, 1) == "≥ 9 tokens"
+    assert at_least("0", 0, 1) == "–"

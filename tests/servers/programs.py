@@ -104,7 +104,9 @@ def _begin(command: list[str], cwd: str, environment: Mapping[str, str], *ends: 
     for number, end in enumerate(ends):
         os.dup2(end, number)
         os.close(end)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
+    encoding = environment.get("PYTHONIOENCODING")
+    sys.stdin, sys.stdout = open(0, encoding=encoding), open(1, "w", encoding=encoding)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding=encoding)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)

@@ -13,6 +13,7 @@ import pytest
 
 from jazzmine.backends.mongodb.indexes import FORMAT
 from jazzmine.core import MessageStore
+from jazzmine.encryption.fields import ENCRYPTED, PARTS, READABLE
 from jazzmine.records import messages, traces
 from jazzmine.records.base import Record
 from tests.backends.predecessor_names import names_of_source
@@ -73,6 +74,12 @@ def test_a_field_that_holds_text_is_a_text(kind: type[Record]) -> None:
     assert not bare, f"their type is `Text` of records/types.py instead of `str`: {bare}"
 
 
+@pytest.mark.parametrize("kind", READABLE, ids=lambda kind: kind.__name__)
+def test_a_field_is_readable_or_encrypted_or_has_parts(kind: type[Record]) -> None:
+    named = [*READABLE[kind], *ENCRYPTED[kind], *PARTS[kind]]
+    assert sorted(named) == sorted(kind.model_fields), "correct encryption/fields.py"
+
+
 def has_bare_text(annotation: Any, metadata: list[Any]) -> bool:
     if metadata or hasattr(annotation, "__metadata__"):
         return False
@@ -113,32 +120,10 @@ def test_a_method_is_in_the_model() -> None:
     assert not missing, f"add them to tests/behaviour/model.py and state_machine.py: {missing}"
 
 
-# Methods that `test_scope.py` calls by themselves, or that no user's view changes.
-ALIKE_IN_A_SCOPE = {
-    "close",
-    "erase_user",
-    "get_or_create_conversation",
-    "get_turn_traces_by_agent_id",
-    "iter_messages",
-    "move_user",
-    "ping",
-    "prune_conversations",
-    "scoped",
-    "search_messages",
-    "store_conversation",
-    "update_conversation",
-}
-
-
-@pytest.mark.parametrize(
-    ("files", "others"),
-    [
-        (["state_machine", "log_rules", "draws"], {"ping", "scoped", "search_messages"}),
-        (["scope_samples"], ALIKE_IN_A_SCOPE),
-    ],
-)
-def test_a_method_is_in_what_calls_all_of_them(files: list[str], others: set[str]) -> None:
+def test_a_method_is_in_what_calls_all_of_them() -> None:
+    files = ["state_machine", "log_rules", "draws"]
     source = "".join((ROOT / f"tests/behaviour/{name}.py").read_text("utf-8") for name in files)
+    others = {"ping", "scoped", "search_messages"}
     missing = [
         name
         for name in methods(MessageStore)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 
 import jazzmine
 from jazzmine import Message, StoreUnavailableError, sync
+from tests.servers.programs import run_python
 
 # Where no server listens.
 NOBODY = "127.0.0.1:1"
@@ -36,9 +38,22 @@ def test_the_package_says_its_version() -> None:
     assert "__version__" not in getattr(jazzmine, "__all__")  # noqa: B009 - made at run time
 
 
+def test_a_driver_that_is_too_old_is_named_with_the_version_that_is_needed(tmp_path: Path) -> None:
+    old = tmp_path / "redis-4.6.0.dist-info" / "METADATA"
+    old.parent.mkdir()
+    old.write_text("Metadata-Version: 2.1\nName: redis\nVersion: 4.6.0\n")
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from jazzmine.sync import WorkingMemoryStore\n"
+        "WorkingMemoryStore.initialize('redis://h')\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "too old: redis 4.6.0, where" in ran.stderr
+
+
 def test_the_package_can_be_run() -> None:
     command = [sys.executable, "-m", "jazzmine", "--version"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    ran = run_python(command, capture_output=True, text=True, timeout=240)
     assert ran.stdout == f"jazzmine {jazzmine.__version__}\n", ran.stderr
 
 
@@ -58,6 +73,21 @@ def test_a_store_whose_server_is_down_names_the_program_that_says_more(
     pytest.importorskip(driver)
     with pytest.raises(StoreUnavailableError, match=f"{NOBODY}.*; `jazzmine doctor` says more$"):
         opened.initialize(url)
+
+
+def test_without_a_driver_the_extra_to_install_is_named() -> None:
+    program = (
+        "import sys; sys.modules.update(psycopg=None, pymongo=None, redis=None)\n"
+        "from jazzmine.sync import MessageStore, WorkingMemoryStore\n"
+        "for kind, url in ((MessageStore, 'postgresql://h/d'), (MessageStore, 'mongodb://h/d'),"
+        " (WorkingMemoryStore, 'redis://h')):\n"
+        "    try: kind.initialize(url)\n"
+        "    except ImportError as error: print(error)\n"
+    )
+    command = [sys.executable, "-c", program]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    for line, extra in zip(said, ("postgres", "mongodb", "redis"), strict=True):
+        assert f"pip install 'jazzmine[{extra}]>=2.0'" in line
 
 
 def refused(**fields: object) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
-import subprocess
 import sys
+import traceback
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import MemoryItem, Message, MessageRole, TraceFilter
+from jazzmine import MemoryItem, Message, MessageRole, TraceFilter, core, sync
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from tests.servers.programs import run_python
 
 
 @pytest.mark.parametrize("make", [pickle.dumps, copy.copy, copy.deepcopy], ids=lambda f: f.__name__)
@@ -29,20 +30,22 @@ def test_a_store_is_neither_copied_nor_pickled(kind: Any, make: Callable[[Any], 
 
 
 def test_no_private_name_is_suggested() -> None:
-    program = (
-        "from jazzmine.sync import MessageStore\n"
-        "MessageStore.initialize('memory:').get_messages('c1')"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "no attribute 'get_messages'" in ran.stderr
-    assert "'_" not in ran.stderr
+    with MessageStore.initialize("memory:") as store, pytest.raises(AttributeError) as raised:
+        store.get_messages("c1")  # type: ignore[attr-defined]
+    said = "".join(traceback.format_exception(raised.value))
+    assert "no attribute 'get_messages'" in said
+    assert "'_" not in said
 
 
-@pytest.mark.parametrize("given", [(), ("memory:",), ({"storage": "memory"},)])
-@pytest.mark.parametrize("kind", [MessageStore, WorkingMemoryStore, LongTermMemoryStore])
-def test_a_constructor_names_initialize(kind: Any, given: tuple[Any, ...]) -> None:
-    with pytest.raises(TypeError, match=r"opened by initialize\(\)"):
-        kind(*given)
+STORES = [one for one in dir(sync) if one.endswith("Store") and not one.startswith("InMemory")]
+
+
+@pytest.mark.parametrize("given", ["memory:", {"path": "messages.db"}, None], ids=repr)
+@pytest.mark.parametrize("api", [core, sync], ids=["core", "sync"])
+@pytest.mark.parametrize("name", STORES)
+def test_a_constructor_names_initialize(name: str, api: Any, given: Any) -> None:
+    with pytest.raises(TypeError, match=r"initialize\(\)"):
+        getattr(api, name)(given)
 
 
 def test_a_store_of_another_kind_is_not_called_inside_of_update() -> None:
@@ -65,12 +68,35 @@ def said(kind: type[Message] = Message, **fields: Any) -> Message:
     return kind(original_content="Hello", **given)
 
 
-def test_seconds_in_place_of_ms_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_another_unit_than_ms_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         said(Note, timestamp=1_764_000_000)
     said(Note, timestamp=1_764_000_000_000)
-    texts = [record.getMessage() for record in caplog.records]
-    assert texts == ["Note.timestamp is before 1990: it is in ms since 1970, not in seconds"]
+    said(Note, timestamp=1_764_000_000_000_000_000)
+    said(Note, timestamp=2**63 - 1)  # no end
+    assert caplog.messages == [
+        "Note.timestamp is before 1990: it is in ms since 1970, not in seconds",
+        "Note.timestamp is after 2500: it is in ms since 1970, not in microseconds or nanoseconds",
+    ]
+
+
+def test_milliseconds_in_place_of_seconds_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    address = "memory:?timeout=30000&lock_timeout=15&ttl_seconds=86400"
+    WorkingMemoryStore.initialize(address).close()
+    assert set(caplog.messages) == {"timeout is 30000 s: it is in seconds, not in ms"}
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (date(2026, 1, 31), r"of type datetime\.date; take its isoformat\(\)"),
+        (TraceFilter(), r"of type jazzmine\.records\.usage\.TraceFilter; take its model_dump\(\)"),
+        ({1}, "of type set "),
+    ],
+)
+def test_a_value_that_json_cannot_hold_is_named_with_what_it_can(value: Any, reason: str) -> None:
+    with pytest.raises(ValidationError, match=reason):
+        said(metadata={"value": value})
 
 
 def test_seconds_are_logged_wherever_a_program_gives_a_time() -> None:
@@ -83,7 +109,7 @@ def test_seconds_are_logged_wherever_a_program_gives_a_time() -> None:
         "TraceFilter(started_from=seconds, started_until=None)\n"
         "MemoryItem(namespace=('notes',), key='tea', value={}, expires_at=seconds)\n"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    ran = run_python([sys.executable, "-c", program], capture_output=True, text=True)
     assert [line.partition(" is before 1990")[0] for line in ran.stderr.splitlines()] == [
         "the argument before",
         "the argument since",

@@ -58,22 +58,3 @@ async def test_the_span_of_a_cancelled_call_ends_with_an_error() -> None:
     assert cancelled.name == "jazzmine.cancel_flow"
     assert cancelled.status.status_code is StatusCode.ERROR
     assert (cancelled.attributes or {})["error.type"] == "asyncio.exceptions.CancelledError"
-
-
-async def test_calls_at_once_have_the_parents_of_their_tasks() -> None:
-    async with await core.WorkingMemoryStore.initialize() as store:
-        with recorded() as spans:
-
-            async def turn(number: int) -> None:
-                with spans.tracer.start_as_current_span(f"turn-{number}"):
-                    await store.get_or_create(f"c{number}", "user", "agent")
-
-            await asyncio.gather(*map(turn, range(10)))
-            found = spans.take()
-
-    turns = {span.context.span_id: span.name for span in found if not span.parent}
-    for span in found:
-        if span.parent:
-            number = (span.attributes or {})["gen_ai.conversation.id"]
-            assert turns[span.parent.span_id] == f"turn-{str(number)[1:]}"
-    assert len(turns) == 10

@@ -12,6 +12,7 @@ from jazzmine.config import (
     JSONStoreConfig,
     MongoDBConfig,
     PostgresConfig,
+    RedisConfig,
     message_store_config,
     working_memory_config,
 )
@@ -33,6 +34,8 @@ def test_options_are_taken_out_of_the_url_of_a_database() -> None:
 def test_options_of_the_driver_stay_in_the_url() -> None:
     url = "mongodb://h/chat?replicaSet=rs0&w=1"
     assert message_store_config(url) == MongoDBConfig(uri=url, db="chat")
+    for redis in ("rediss://user:pw@h:7000/3", "unix:///run/redis.sock?db=1", "redis://[::1]"):
+        assert working_memory_config(redis) == RedisConfig(redis)
 
 
 @pytest.mark.parametrize("wrong", ["fsnc", "lock_timeut", "serch"])
@@ -62,11 +65,16 @@ def test_a_wrong_value_is_refused_by_its_name(option: str) -> None:
         ("mongodb://h/db?timout=3", "an unknown option; did you mean 'timeout'?"),
         ("mongodb://h/db?readPreferense=x", "an unknown option; did you mean 'readpreference'?"),
         ("mongodb://h/db?maxPoolSize=x", "the value of 'maxPoolSize' is wrong"),
+        ("redis://h/0?max_conections=5", "an unknown option; did you mean 'max_connections'?"),
+        ("redis://h/0?lock_timout=5", "an unknown option; did you mean 'lock_timeout'?"),
+        ("redis://h/0?db=0&zzzz=5", "an unknown option"),
+        ("redis://h/0?socket_timeout=soon", "the value of 'socket_timeout' is wrong"),
     ],
 )  # fmt: skip
 def test_an_option_that_the_driver_refuses_has_a_hint(url: str, said: str) -> None:
+    kind: Any = WorkingMemoryStore if url.startswith("redis") else MessageStore
     with pytest.raises(InvalidAddressError) as raised:
-        MessageStore.initialize(url)
+        kind.initialize(url)
     assert str(raised.value).endswith(f": it has {said}" if "unknown" in said else f": {said}")
     assert raised.value.__cause__ is None
 

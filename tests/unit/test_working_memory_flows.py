@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from jazzmine.records.enums import ConversationStatus
-from jazzmine.records.flow import ActiveFlowState, FlowRecord, Slot
+from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from tests.unit.memories import flow_of, in_flow, new_memory, question
@@ -114,3 +116,66 @@ def test_ten_flows_at_most_are_set_aside() -> None:
     assert [each.flow.flow_id for each in memory.suspended_flows] == [f"f{n}" for n in range(2, 12)]
     ended = [(flow.flow_id, flow.status) for flow in memory.flow_history]
     assert ended == [("f0", "cancelled"), ("f1", "cancelled")]
+
+
+# Calls of tools
+
+
+def test_a_call_keeps_the_turn_number_that_it_came_with() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(3))
+
+    memory.record_tool_call(ToolCallRecord("search", {}, turn_number=2))
+
+    assert memory.last_tool_result is not None
+    assert memory.last_tool_result.turn_number == 2
+
+
+def test_the_turn_s_copy_and_the_flow_s_copy_are_two() -> None:
+    memory = in_flow()
+    memory.begin_turn(TurnCache(3))
+    memory.record_tool_call(ToolCallRecord("search", {"tags": ["a"]}))
+
+    flow_of(memory).tool_call_history[0].arguments["tags"].append("b")
+
+    assert memory.last_tool_result is not None
+    assert memory.last_tool_result.arguments == {"tags": ["a"]}
+
+
+def test_outside_of_a_turn_a_call_is_kept_in_the_flow_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    memory = in_flow()
+
+    applied = memory.record_tool_call(ToolCallRecord("search", {}))
+
+    assert applied is True
+    assert [call.tool_name for call in flow_of(memory).tool_call_history] == ["search"]
+    assert memory.last_tool_result == flow_of(memory).tool_call_history[0]
+    assert caplog.messages == ["'conversation': a tool call was recorded outside of a turn"]
+
+
+# Questions
+
+
+@pytest.mark.parametrize("limits", [{"timeout_turns": 2}, {"timeout_seconds": 0.0}])
+def test_an_expired_confirmation_cannot_be_confirmed(
+    limits: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = in_flow()
+    memory.begin_turn(TurnCache(4))
+    expired = PendingConfirmation("f1", "Book?", {}, 2, **limits)
+    memory.request_confirmation(expired)
+    before = memory.to_dict()
+
+    applied = memory.confirm_action()
+
+    assert applied is False
+    assert memory.to_dict() == before
+    assert "the confirmation has expired" in caplog.text
+
+
+@pytest.mark.parametrize("turns", [0, -1])
+def test_a_question_that_no_message_could_answer_is_refused(turns: int) -> None:
+    with pytest.raises(ValidationError, match="timeout_turns"):
+        PendingConfirmation("f1", "Book?", {}, 0, timeout_turns=turns)

@@ -13,20 +13,6 @@ from jazzmine.records.working_memory import WorkingMemory
 from tests.behaviour.memory_samples import busy
 
 
-def test_data_of_the_predecessor_is_read() -> None:
-    """It has no `revision`, and ended flows from before `tool_summaries`."""
-    stored = busy("c1").to_dict()
-    for name in ("revision", "version_token", "data", "suspended_flows", "turns_by_message"):
-        del stored[name]
-    ended = {"flow_id": "f0", "flow_name": "greeting", "flow_type": "flow", "status": "completed"}
-    stored["flow_history"] = [{**ended, "started_at_turn": 0, "ended_at_turn": 1}]
-
-    memory = from_json(json.dumps(stored).encode())
-
-    assert memory.revision == 0
-    assert memory.flow_history[0].tool_summaries == []
-
-
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"null", b'{"conversation_id": "c1"}', b"\xff", b'"\\ud800"']
 )

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-import pytest
-
 from jazzmine.records.flow import ActiveFlowState
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
@@ -64,19 +62,6 @@ def test_a_failed_call_shows_its_error_and_where_it_belongs() -> None:
     )
 
 
-def test_hostile_text_is_escaped_to_the_letter() -> None:
-    record = ToolCallRecord('"><x', {}, result_summary="</summary>\0\r\n", branch="a\nb&'")
-
-    xml = record.to_prompt_xml()
-
-    assert xml == (
-        '  <call index="0" tool="&quot;&gt;&lt;x" success="true" branch="a&#10;b&amp;\'">\n'
-        "    <args>{}</args>\n"
-        "    <summary>&lt;/summary&gt;\ufffd&#13;\n</summary>\n"
-        "  </call>"
-    )
-
-
 def test_hostile_text_comes_back_from_a_parser() -> None:
     record = ToolCallRecord(HOSTILE, {HOSTILE[8:25]: HOSTILE}, None, HOSTILE, branch=HOSTILE)
 
@@ -86,13 +71,6 @@ def test_hostile_text_comes_back_from_a_parser() -> None:
     assert parsed.attrib["branch"] == HOSTILE_PARSED
     assert [each.tag for each in parsed] == ["args", "summary"]
     assert parsed[1].text == HOSTILE_PARSED
-
-
-def test_the_result_is_never_shown() -> None:
-    memory = in_turn()
-    memory.record_tool_call(ToolCallRecord("search", {}, {"password": "swordfish"}, "found"))
-
-    assert "swordfish" not in memory.build_prompt_tool_sections()
 
 
 def test_without_calls_there_are_no_sections() -> None:
@@ -138,12 +116,3 @@ def test_one_record_passed_in_two_turns_is_shown_for_each() -> None:
 
     assert tools_in(before) == ["same"]
     assert tools_in(current) == ["same"]
-
-
-@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
-def test_a_surrogate_that_got_in_all_the_same_is_replaced(text: str) -> None:
-    record = ToolCallRecord("search", {})
-    vars(record)["result_summary"] = text
-
-    assert "\ufffd" in record.to_prompt_xml()
-    record.to_prompt_xml().encode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -12,7 +11,6 @@ from pydantic import ValidationError
 from jazzmine.records.enums import FlowStatus
 from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
 from jazzmine.records.memory_base import MemoryRecord
-from jazzmine.records.memory_json import from_json
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
 from jazzmine.records.working_memory import WorkingMemory
@@ -65,12 +63,3 @@ def test_garbage_is_refused_with_a_validation_error_or_round_trips(
         return
 
     assert kind.from_dict(record.to_dict()) == record
-
-
-@given(
-    data=st.binary(max_size=60) | garbage.map(lambda value: repr(value).encode("utf-8", "replace"))
-)
-@settings(max_examples=200)
-def test_bytes_that_are_no_working_memory_are_refused(data: bytes) -> None:
-    with pytest.raises(ValidationError):
-        from_json(data)

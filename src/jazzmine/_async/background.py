@@ -8,8 +8,6 @@ from jazzmine._compat.concurrency import AsyncTask as Task
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine.deadline import Deadline
 
-__all__ = ["BackgroundTasks"]
-
 
 class BackgroundTasks:
     """Does work that must end even if its call is cancelled."""

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import threading
-from itertools import islice
 from typing import Generic, TypeVar
 
 from jazzmine._compat.concurrency import AsyncEvent as Event
-
-__all__ = ["KeyedLocks"]
 
 T = TypeVar("T")
 
@@ -58,8 +55,3 @@ class KeyedLocks(Generic[T]):
         """Return the owner that has the lock of a key, if any."""
         with self._mutex:
             return next(iter(self._queues.get(key, ())), None)
-
-    def holders(self) -> list[T]:
-        """Return the owners that have the lock of a key."""
-        with self._mutex:
-            return [owner for queue in list(self._queues.values()) for owner in islice(queue, 1)]

@@ -115,7 +115,7 @@ def iter_keys(store: AnyStore, *, rekeys: bool) -> AsyncIterator[KeysFound]:
     Args:
         store: an open store with keys.
         rekeys: whether values of other keys are encrypted with the first one, in place of the very
-            version that was decrypted. Otherwise values are decrypted only, to check them.
+            version that was decrypted.
     """
     if isinstance(store, WorkingMemoryStore):
         return iter_state_keys(store, rekeys=rekeys)
@@ -145,8 +145,8 @@ async def make_search(store: MessageStore, language: str | None) -> None:
     await store.backend.make_search(language)
 
 
-async def fill_search(store: MessageStore, size: int) -> tuple[int, int]:
-    """Index up to `size` messages; return the numbers of indexed and of remaining messages."""
+async def fill_search(store: MessageStore, size: int) -> int | None:
+    """Index up to `size` messages; return how many, or None if the index is complete."""
     return await store.backend.fill_search(size)
 
 

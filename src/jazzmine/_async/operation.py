@@ -15,8 +15,6 @@ from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.deadline import CALL_BEGAN, SharedBeginning, begin_call
 from jazzmine.tracing import call_span, count_records
 
-__all__ = ["composed", "operation", "step"]
-
 # After each step, other calls get a multiple of its time, which is not longer than this, in s.
 _PAUSE_PER_STEP, _LONGEST_PAUSE = 4, 0.01
 

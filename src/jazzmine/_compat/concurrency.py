@@ -5,45 +5,24 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
 from functools import lru_cache, partial
 from inspect import isawaitable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from jazzmine.errors import WrongEventLoopError
 from jazzmine.process import PROCESS
 
-__all__ = [
-    "AsyncAffinity",
-    "AsyncEvent",
-    "AsyncTask",
-    "AsyncThreadEvent",
-    "AsyncWork",
-    "SyncAffinity",
-    "SyncEvent",
-    "SyncTask",
-    "SyncThreadEvent",
-    "SyncWork",
-    "async_finish",
-    "async_run_blocking",
-    "async_run_given",
-    "async_run_in_task",
-    "async_sleep",
-    "sync_finish",
-    "sync_run_blocking",
-    "sync_run_given",
-    "sync_run_in_task",
-    "sync_sleep",
-]
-
 T = TypeVar("T")
+P = ParamSpec("P")
 
 # The async API
 
 AsyncWork: TypeAlias = Callable[..., Awaitable[T]]
+AsyncMethod: TypeAlias = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 
 async_sleep = asyncio.sleep
 
@@ -203,13 +182,9 @@ async def async_run_in_task(work: AsyncWork[T]) -> T:
 # The sync API
 
 SyncWork: TypeAlias = Callable[..., T]
+SyncMethod: TypeAlias = Callable[Concatenate[Any, P], T]
 
 sync_sleep = time.sleep
-
-
-def sync_finish(work: SyncWork[None]) -> None:
-    """Do work."""
-    work()
 
 
 class SyncAffinity:
@@ -298,11 +273,12 @@ def sync_run_blocking(function: Callable[..., T], *args: Any) -> T:
     return function(*args)
 
 
-def sync_run_given(function: Callable[..., Any], *args: Any) -> Any:
-    """Return the result of a user's function."""
-    return function(*args)
+sync_run_given = sync_run_blocking
 
 
 def sync_run_in_task(work: SyncWork[T]) -> T:
     """Do work: a thread is not cancelled."""
     return work()
+
+
+sync_finish = sync_run_in_task

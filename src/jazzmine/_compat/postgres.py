@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar, cast
+from types import coroutine
+from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, Connection
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
+from psycopg_pool.pool_async import StopWorker
 
 from jazzmine._compat.concurrency import async_finish
 
@@ -26,20 +30,9 @@ class AsyncDriverPool(AsyncConnectionPool[A]):
     @classmethod
     async def worker(cls, q: Any) -> None:
         """Run tasks until the event loop ends."""
-        await super().worker(cast(Any, _Tasks(q)))
-
-
-class _Tasks:
-    """The tasks of a worker, which psycopg's would go on with after a cancellation."""
-
-    def __init__(self, queue: Any) -> None:
-        self._queue = queue
-
-    async def get(self) -> Any:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError
-        return await self._queue.get()
+        while not isinstance(task := await q.get(), StopWorker):
+            with suppress(Exception):  # a task logs why it failed
+                await task.run()
 
 
 class SyncDriverPool(ConnectionPool[C]):
@@ -57,11 +50,7 @@ class SyncDriverPool(ConnectionPool[C]):
 
 
 class AsyncPoolAccess:
-    """Takes connections from a pool and gives them back, whenever the task is cancelled.
-
-    Args:
-        pool: the pool, of psycopg or a subclass.
-    """
+    """Takes connections from a pool and gives them back, whenever the task is cancelled."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool
@@ -94,15 +83,11 @@ class AsyncPoolAccess:
         await async_finish(partial(_rest, returning, future))
 
 
-async def _rest(work: Any, future: Any) -> None:
+@coroutine
+def _rest(work: Any, future: Any) -> Iterator[Any]:
     """Run a coroutine to its end that waits for a future already."""
-
-    class Rest:
-        def __await__(self) -> Any:
-            yield future
-            yield from work.__await__()
-
-    await Rest()
+    yield future
+    yield from work
 
 
 class SyncPoolAccess:

@@ -8,8 +8,6 @@ from jazzmine._compat.concurrency import SyncTask as Task
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine.deadline import Deadline
 
-__all__ = ["BackgroundTasks"]
-
 
 class BackgroundTasks:
     """Does work that must end even if its call is cancelled."""

@@ -23,29 +23,22 @@ from jazzmine.config import (
 )
 from jazzmine.search.vectors import Embed
 
-__all__ = [
-    "new_long_term_memory",
-    "new_message_store",
-    "new_view",
-    "new_working_memory",
-]
-
 # The module of a store, and the name of its class or function.
-_MESSAGES: dict[type[BackendConfig], tuple[str, str]] = {
+_MESSAGES: dict[type[Any], tuple[str, str]] = {
     JSONStoreConfig: (".message_store.json", "JSONMessageStore"),
-    MemoryMessagesConfig: (".message_store.memory", "InMemoryMessageStore"),
+    MemoryMessagesConfig: (".message_store.sqlite", "InMemoryMessageStore"),
     MongoDBConfig: (".message_store.mongodb", "MongoDBMessageStore"),
     PostgresConfig: (".message_store.postgres", "PostgresMessageStore"),
     SQLiteConfig: (".message_store.sqlite", "SQLiteMessageStore"),
 }
-_WORKING_MEMORIES: dict[type[BackendConfig], tuple[str, str]] = {
+_WORKING_MEMORIES: dict[type[Any], tuple[str, str]] = {
     MemoryStoreConfig: (".working_memory.memory", "in_memory_store"),
     PostgresMemoryConfig: (".working_memory.postgres", "PostgresWorkingMemoryStore"),
     RedisConfig: (".working_memory.redis", "redis_store"),
     SQLiteMemoryConfig: (".working_memory.sqlite", "SQLiteWorkingMemoryStore"),
 }
-_LONG_TERM_MEMORIES: dict[type[BackendConfig], tuple[str, str]] = {
-    MemoryMessagesConfig: (".long_term_memory.memory", "InMemoryLongTermMemoryStore"),
+_LONG_TERM_MEMORIES: dict[type[Any], tuple[str, str]] = {
+    MemoryMessagesConfig: (".long_term_memory.sqlite", "InMemoryLongTermMemoryStore"),
     MongoDBConfig: (".long_term_memory.mongodb", "MongoDBLongTermMemoryStore"),
     PostgresConfig: (".long_term_memory.postgres", "PostgresLongTermMemoryStore"),
     SQLiteConfig: (".long_term_memory.sqlite", "SQLiteLongTermMemoryStore"),
@@ -58,24 +51,22 @@ _VIEWS = {
 }
 
 
-def new_message_store(config: BackendConfig) -> Any:
+# The argument `client` is that of several stores; without it a store has its own.
+
+
+def new_message_store(config: BackendConfig, **client: Any) -> Any:
     """Return the message store of a configuration."""
-    return _made(_MESSAGES, config)
+    return _made(_MESSAGES, config, **client)
 
 
-def new_working_memory(config: BackendConfig) -> Any:
+def new_working_memory(config: BackendConfig, **client: Any) -> Any:
     """Return the working memory of a configuration."""
-    return _made(_WORKING_MEMORIES, config)
+    return _made(_WORKING_MEMORIES, config, **client)
 
 
-def new_long_term_memory(config: BackendConfig, embed: Embed | None = None) -> Any:
-    """Return the long-term memory of a configuration.
-
-    Args:
-        config: the configuration.
-        embed: as `initialize` takes it.
-    """
-    return _made(_LONG_TERM_MEMORIES, config, embed)
+def new_long_term_memory(config: BackendConfig, embed: Embed | None = None, **client: Any) -> Any:
+    """Return the long-term memory of a configuration; `embed` is as `initialize` takes it."""
+    return _made(_LONG_TERM_MEMORIES, config, embed, **client)
 
 
 def new_view(kind: str, store: Any, user_id: str) -> Any:
@@ -84,7 +75,11 @@ def new_view(kind: str, store: Any, user_id: str) -> Any:
 
 
 def _made(
-    places: dict[type[BackendConfig], tuple[str, str]], config: BackendConfig, *arguments: object
+    places: dict[type[Any], tuple[str, str]],
+    config: BackendConfig,
+    *arguments: object,
+    **client: object,
 ) -> Any:
-    module, name = places[type(config)]
-    return getattr(import_module(module, __package__), name)(config, *arguments)
+    # A class of configurations for all three kinds of store is one of each kind, too.
+    module, name = next(places[kind] for kind in type(config).__mro__ if kind in places)
+    return getattr(import_module(module, __package__), name)(config, *arguments, **client)

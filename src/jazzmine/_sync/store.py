@@ -14,8 +14,7 @@ from jazzmine._sync.operation import operation
 from jazzmine._compat.concurrency import SyncAffinity as Affinity
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 from jazzmine.process import UPDATING
-
-__all__ = ["Backend", "Store"]
+from jazzmine.records.arguments import require_id
 
 AnyStore = TypeVar("AnyStore", bound="Store[Any]")
 
@@ -110,6 +109,25 @@ class Store(ABC, Generic[AnyBackend]):
             " from its configuration where it is needed"
         )
 
+    def scoped(self: AnyStore, *, user_id: str) -> AnyStore:
+        """Return a store that sees and changes this user's records alone.
+
+        Of a message store, those are what is in the user's conversations. It uses the same
+        connections, and closing it closes nothing else; make one for each request. Records of other
+        users have the same results as records that are not stored.
+
+        Args:
+            user_id: whose records.
+
+        Raises:
+            ScopeError: this store is scoped to another user.
+        """
+        from jazzmine._sync.factory import new_view
+
+        kind = self.scope.partition(".")[2]
+        view: AnyStore = new_view(kind, self, require_id("user_id", user_id))
+        return view
+
     @operation()
     def ping(self) -> None:
         """Make one cheap round trip to the server (or the file), for readiness probes.
@@ -154,16 +172,19 @@ class Store(ABC, Generic[AnyBackend]):
 
         On failure nothing is left open.
         """
+        self._open()
+        return self
+
+    def _open(self) -> None:
         self.backend.open()
         try:
             self._opened()
         except BaseException:
             self.backend.close()
             raise
-        return self
 
     def _opened(self) -> None:
-        """Check the stored data of an open back end; raise an error to refuse them."""
+        """Prepare an open back end; raise an error to refuse what is stored."""
 
     def _initialized(self: AnyStore) -> AnyStore:
         """Open a store for `initialize`; errors name the command that says more."""
@@ -200,7 +221,7 @@ class Store(ABC, Generic[AnyBackend]):
         """Make this store anew, with a back end of its own, in a forked process."""
         arguments, options = self._made_with
         self._become(type(self)(*arguments, **options))
-        self.backend.open()
+        self._open()
 
     def _become(self: AnyStore, other: AnyStore) -> None:
         """Replace the parts of the parent process by the parts of a new store.

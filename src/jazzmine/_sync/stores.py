@@ -5,22 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from jazzmine._sync.factory import new_long_term_memory, new_message_store, new_working_memory
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine._compat.concurrency import SyncAffinity as Affinity
-from jazzmine.config import (
-    BackendConfig,
-    MemoryStoreConfig,
-    PostgresMemoryConfig,
-    SQLiteMemoryConfig,
-    shared_config,
-)
+from jazzmine.config import BackendConfig, PostgresMemoryConfig, SQLiteMemoryConfig, shared_config
 from jazzmine.search.vectors import Embed
-
-__all__ = ["Stores", "open_stores"]
 
 
 class Stores(NamedTuple):
@@ -67,7 +60,7 @@ def open_stores(
         made.working_memory._become(others.working_memory)
         made.long_term_memory._become(others.long_term_memory)
         for store in made:
-            store.backend.open()
+            store._open()
 
     # In a forked process the first call of any store makes all three anew, once.
     affinity = Affinity(after_fork)
@@ -82,41 +75,22 @@ def open_stores(
 
 
 def _new_stores(config: BackendConfig, embed: Embed | None) -> Stores:
+    client: dict[str, Any] = {}
     if isinstance(config, PostgresMemoryConfig):
         from jazzmine._sync.clients.postgres import new_client
-        from jazzmine._sync.long_term_memory.postgres import PostgresLongTermMemoryStore
-        from jazzmine._sync.message_store.postgres import PostgresMessageStore
-        from jazzmine._sync.working_memory.postgres import PostgresWorkingMemoryStore
         from jazzmine.backends.postgres import schema
 
         components = (schema.MESSAGE_TABLES, schema.MEMORY_TABLES, schema.ITEM_TABLES)
-        pool = new_client(config, *components)
-        return Stores(
-            PostgresMessageStore(config, pool),
-            PostgresWorkingMemoryStore(config, pool),
-            PostgresLongTermMemoryStore(config, embed, pool),
-        )
-    if isinstance(config, SQLiteMemoryConfig):
+        client["client"] = new_client(config, *components)
+    elif isinstance(config, SQLiteMemoryConfig):
         from jazzmine._sync.clients.sqlite import file_client
-        from jazzmine._sync.long_term_memory.sqlite import SQLiteLongTermMemoryStore
-        from jazzmine._sync.message_store.sqlite import SQLiteMessageStore
-        from jazzmine._sync.working_memory.sqlite import MEMORY_TABLES, SQLiteWorkingMemoryStore
+        from jazzmine._sync.working_memory.sqlite import MEMORY_TABLES
         from jazzmine.backends.sqlite.items import ITEM_TABLES
         from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 
-        file = file_client(config, MESSAGE_TABLES, MEMORY_TABLES, ITEM_TABLES)
-        return Stores(
-            SQLiteMessageStore(config, file),
-            SQLiteWorkingMemoryStore(config, file),
-            SQLiteLongTermMemoryStore(config, embed, file),
-        )
-    from jazzmine._sync.factory import new_working_memory
-    from jazzmine._sync.long_term_memory.memory import InMemoryLongTermMemoryStore
-    from jazzmine._sync.message_store.memory import InMemoryMessageStore
-
-    assert isinstance(config, MemoryStoreConfig)
+        client["client"] = file_client(config, MESSAGE_TABLES, MEMORY_TABLES, ITEM_TABLES)
     return Stores(
-        InMemoryMessageStore(config),
-        new_working_memory(config),
-        InMemoryLongTermMemoryStore(config, embed),
+        new_message_store(config, **client),
+        new_working_memory(config, **client),
+        new_long_term_memory(config, embed, **client),
     )

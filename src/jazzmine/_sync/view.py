@@ -12,8 +12,6 @@ from jazzmine._sync.store import Store
 from jazzmine.errors import IntegrityError, ScopeError
 from jazzmine.records.arguments import require_id
 
-__all__ = ["ConversationView", "View", "for_user", "id_taken"]
-
 # How many of the user's conversations a view remembers.
 _MOST_REMEMBERED = 10_000
 
@@ -85,7 +83,6 @@ class ConversationView(View[AnyStore]):
         """Return whose a conversation is; None if it is not stored."""
 
     def _has(self, conversation_id: str) -> bool:
-        """Return whether a conversation is the user's."""
         if require_id("conversation_id", conversation_id) in self._known:
             return True
         if self._owner(conversation_id) != self._user_id:

@@ -22,6 +22,7 @@ __all__ = [
     "finish_when_dropped",
     "newest_shown",
     "redact",
+    "retitle",
 ]
 
 # How many messages are read at once.
@@ -109,7 +110,9 @@ async def append_with_traces(
             last = error.newest_id
             raise
         for trace in unsaved[:-1]:
-            await store.store_turn_trace(trace)
+            # An append that was repeated has changed nothing, and no number may.
+            if await store.get_turn_trace_by_message_id(trace.message_id) is None:
+                await store.store_turn_trace(trace)
         return stored, traces
 
     stored, traces = await (retry_conflicts(attempt, store) if expected_last is ANY else attempt())
@@ -157,16 +160,17 @@ async def newest_shown(store: AsyncMessageStore, conversation_id: str, count: in
     return found[: max(count, 0)][::-1]
 
 
-async def redact(
-    store: AsyncMessageStore, old: Message, new: Message, run: RunRecorder | None = None
-) -> None:
-    """Take what a message has said before out of the title of its conversation and of its trace."""
+async def retitle(store: AsyncMessageStore, old: Message, new: Message) -> None:
+    """Give a conversation whose title is of a message that has changed a new one."""
     conversation = await store.get_conversation_by_id(old.conversation_id)
     if conversation is not None and conversation.title == shortened(old.original_content):
         title = shortened(new.original_content)
         await store.edit_conversation(old.conversation_id, title=title)
+
+
+async def redact(store: AsyncMessageStore, old: Message, new: Message) -> None:
+    """Take what a message has said before out of the title of its conversation and of its trace."""
+    await retitle(store, old, new)
     trace = await store.get_turn_trace_by_message_id(old.id)
     if trace is not None:
         await store.store_turn_trace(redacted(trace))
-    if run is not None:
-        run.is_redacted = True

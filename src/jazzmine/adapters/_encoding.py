@@ -20,15 +20,12 @@ _TYPES = frozenset({str, bool, int, float, type(None), dict, list, tuple, bytes}
 _MAX_DEPTH = 200
 
 
-def encoded(
-    item: object, *, sort_keys: bool = False, other: Callable[[Any], object] | None = None
-) -> str:
+def encoded(item: object, *, other: Callable[[Any], object] | None = None) -> str:
     """Return an item as JSON text, from which `decoded` makes an equal one.
 
     Args:
         item: dicts, lists, tuples, str, bytes, bool, int, float and None, nested. Keys of any of
             these simple types, lone surrogates, NaN and integers of any size are allowed.
-        sort_keys: whether dicts with the same keys in other orders give the same text.
         other: returns what is stored in place of a value of another type.
 
     Raises:
@@ -37,7 +34,7 @@ def encoded(
             than Python converts.
     """
     tagged = _tagged(item, 0, other)
-    return json.dumps(tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+    return json.dumps(tagged, ensure_ascii=False, separators=(",", ":"))
 
 
 def decoded(text: str) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from google.adk.events.event import Event
+from google.adk.sessions.state import State
 
 from jazzmine.adapters._calls import require_session_id
 from jazzmine.adapters._items import Described, call_text, described, item_message, item_of, text_of
@@ -19,7 +20,6 @@ __all__ = [
     "event_of",
     "place_of",
     "visible_events",
-    "without_temporary",
 ]
 
 _KEY = "google_adk"
@@ -52,24 +52,22 @@ def place_of(conversation: Conversation) -> Sequence[str]:
     return [part.replace("%2F", "/").replace("%25", "%") for part in parts]
 
 
-def without_temporary(event: Event, prefix: str) -> Event:
-    """Return the event without the changes of state whose keys begin with a prefix."""
-    kept = {
-        key: value for key, value in event.actions.state_delta.items() if not key.startswith(prefix)
-    }
-    actions = event.actions.model_copy(update={"state_delta": kept})
-    return event.model_copy(update={"actions": actions})
-
-
 def event_message(event: Event, conversation_id: str, user_id: str) -> Message:
     """Return a message that holds an event, as the framework's `DatabaseSessionService` keeps it.
+
+    Temporary state is left out.
 
     Raises:
         ValueError: JSON has no form for a value of the event.
     """
+    item = event.model_dump(mode="json", exclude_none=True)
+    delta = item["actions"]["state_delta"]
+    temporary = [key for key in delta if key.startswith(State.TEMP_PREFIX)]
+    for key in temporary:
+        del delta[key]
     return item_message(
         _KEY,
-        event.model_dump(mode="json", exclude_none=True),
+        item,
         described(_described, event),
         id=f"{conversation_id}/{event.id}",
         conversation_id=conversation_id,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions.session import Session
@@ -18,9 +16,6 @@ from jazzmine.adapters._google_adk_state import SESSION_KEY
 from jazzmine.records.messages import Conversation, FoundMessage, MessageRole
 
 __all__ = ["JazzmineMemoryService"]
-
-# The session of events that are added without one.
-_NO_SESSION = "memory"
 
 # How many messages with a query's words are looked through for memories.
 _MOST_FOUND = 2_000
@@ -75,56 +70,30 @@ class JazzmineMemoryService(BaseMemoryService):
             limit *= 4
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Store the events of a session that are not stored yet."""
-        await self.add_events_to_memory(
-            app_name=session.app_name,
-            user_id=session.user_id,
-            events=session.events,
-            session_id=session.id,
-        )
-
-    async def add_events_to_memory(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        events: Sequence[Event],
-        session_id: str | None = None,
-        custom_metadata: Mapping[str, object] | None = None,
-    ) -> None:
-        """Store those of some events that are not stored yet.
-
-        Args:
-            app_name: the app.
-            user_id: the user.
-            events: partial ones are left out.
-            session_id: their session.
-            custom_metadata: is not used.
-        """
-        conversation_id = await self._conversation_of(app_name, user_id, session_id)
+        """Store the events of another service's session that are not stored yet."""
+        place = (session.app_name, session.user_id, session.id)
+        stored = await self._store.get_conversation_by_id(conversation_id_of(*place))
+        if stored is not None and SESSION_KEY in stored.metadata:
+            return  # It is found as it is.
+        # No session has that id, so one of that name can be created, and got.
+        conversation_id = f"{conversation_id_of(*place)}/memory"
         messages = [
-            event_message(event, conversation_id, user_id) for event in events if not event.partial
+            event_message(event, conversation_id, session.user_id)
+            for event in session.events
+            if not event.partial
         ]
-        ids = [message.id for message in messages]
-        stored = {message.id for message in await self._store.get_messages_by_ids(ids)}
-        new = [message for message in messages if message.id not in stored]
+        known = await self._store.get_messages_by_ids([message.id for message in messages])
+        ids = {message.id for message in known}
+        new = [message for message in messages if message.id not in ids]
         if new:
             conversation = Conversation(
                 id=conversation_id,
-                user_id=user_id,
-                agent_id=app_name,
+                user_id=session.user_id,
+                agent_id=session.app_name,
                 created_at=min(message.timestamp for message in new),
             )
             await finished(self._store.get_or_create_conversation(conversation))
             await finished(self._store.append_messages(conversation_id, new))
-
-    async def _conversation_of(self, app_name: str, user_id: str, session_id: str | None) -> str:
-        """Return the conversation of a session's events: that of the session, if it is stored."""
-        conversation_id = conversation_id_of(app_name, user_id, session_id or _NO_SESSION)
-        stored = await self._store.get_conversation_by_id(conversation_id)
-        is_session = stored is not None and SESSION_KEY in stored.metadata
-        # No session has that id, so it can be created, and got.
-        return conversation_id if is_session else f"{conversation_id}/memory"
 
 
 def _memory(found: FoundMessage) -> MemoryEntry | None:

@@ -76,6 +76,12 @@ class JazzmineTracePlugin(BasePlugin):
         """Note that a model's call failed."""
         self._run_of(callback_context).end_model_call(_model_key(callback_context), error=error)
 
+    async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
+        """Leave out the call of a model that a callback has answered in its place."""
+        if not event.partial:
+            key = (event.invocation_id, event.author, str(event.branch))
+            self._run_of(event).forget_model_call(key)
+
     async def before_tool_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any
     ) -> None:

@@ -44,12 +44,11 @@ class SharedState:
 
     async def read_all(self, app_name: str, user_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the state of an app and of each of some users, by user."""
-        app, *users = await self._items_of(app_name, user_ids)
-        stored = await self._stored_causes(_causes([app, *users]))
-        shared = _prefixed(State.APP_PREFIX, _state(app, stored)[0])
+        items = await self._items_of(app_name, user_ids)
+        stored = await self._stored_causes(_causes(items))
+        shared, *states = (_state(item, stored)[0] for item in items)
         return {
-            user_id: {**shared, **_prefixed(State.USER_PREFIX, _state(user, stored)[0])}
-            for user_id, user in zip(user_ids, users, strict=True)
+            user_id: {**shared, **state} for user_id, state in zip(user_ids, states, strict=True)
         }
 
     async def change(
@@ -60,11 +59,7 @@ class SharedState:
         If it is stored already, because the call is repeated, nothing is changed.
         """
         split = [
-            {
-                key.removeprefix(prefix): value
-                for key, value in changes.items()
-                if key.startswith(prefix)
-            }
+            {key: value for key, value in changes.items() if key.startswith(prefix)}
             for prefix in _PREFIXES
         ]
 
@@ -130,10 +125,6 @@ def split_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any
         elif not key.startswith(State.TEMP_PREFIX):
             own[key] = value
     return own, shared
-
-
-def _prefixed(prefix: str, state: dict[str, Any]) -> dict[str, Any]:
-    return {prefix + key: value for key, value in state.items()}
 
 
 def _causes(items: Sequence[MemoryItem]) -> list[Cause]:

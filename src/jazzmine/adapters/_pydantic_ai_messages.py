@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID, uuid5
 
 from pydantic import TypeAdapter
@@ -16,7 +16,6 @@ from pydantic_ai.messages import (
     ModelMessagesTypeAdapter,
     ModelResponse,
     SystemPromptPart,
-    TextPart,
     UserPromptPart,
 )
 from pydantic_core import to_jsonable_python
@@ -29,7 +28,6 @@ __all__ = [
     "Log",
     "copied",
     "entry_messages",
-    "has_state",
     "is_deleted",
     "note_message",
     "record_of",
@@ -39,14 +37,6 @@ _KEY = "pydantic_ai"
 _IDS = UUID("6c7a5b5e-2a51-4f0c-8f57-0c1f8f0f7a55")
 
 _RECORDS = TypeAdapter(ConversationRecord)
-
-
-class _Entry(NamedTuple):
-    """An entry as it is in a message: the id under which others name it as their parent."""
-
-    key: str
-    parent: str | None
-    message: Mapping[str, Any]
 
 
 @dataclass
@@ -59,25 +49,24 @@ class Log:
 
     Args:
         messages: all messages of a conversation, or its newest ones.
-        is_whole: whether they are all; if not, a missing entry is a `KeyError`.
     """
 
     messages: Sequence[Message]
-    is_whole: bool = True
-    _places: dict[str, int] = field(default_factory=dict)
-    _entries: list[_Entry | None] = field(default_factory=list)
+    _places: dict[str | None, int] = field(default_factory=dict)
+    _entries: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for index, message in enumerate(self.messages):
-            entry = None if message.is_flagged else _entry_of(message)
-            self._entries.append(entry)
-            if entry is not None:
-                self._places[entry.key] = self._places[message.id] = index
+            payload = _payload(message)
+            if "message" in payload and not message.is_flagged:
+                self._entries[index] = payload
+                # Others name it as their parent under its key.
+                self._places[payload["key"]] = self._places[message.id] = index
 
     def record(self) -> ConversationRecord | None:
         """Return the newest record, with the ids of this conversation's messages."""
         for index, message in reversed(list(enumerate(self.messages))):
-            if has_state(message):
+            if "record" in _payload(message):
                 record = record_of(message)
                 if record is None:
                     return None
@@ -98,12 +87,12 @@ class Log:
         place: int | None = self._places[head_id]
         while place is not None and (limit is None or len(line) <= limit):
             line.append(place)
-            entry = self._entries[place]
-            place = None if entry is None else self._at(entry.parent, place)
+            place = self._at(self._entries[place]["parent"], place)
         ids = [self.messages[place].id for place in line]
         parents = [*ids[1:], None]
-        found = [entry for place in line[:limit] if (entry := self._entries[place]) is not None]
-        contents = ModelMessagesTypeAdapter.validate_python([entry.message for entry in found])
+        contents = ModelMessagesTypeAdapter.validate_python(
+            [self._entries[place]["message"] for place in line[:limit]]
+        )
         history = [
             ConversationEntry(id=name, parent_id=parent, message=content)
             for name, parent, content in zip(ids, parents, contents, strict=False)
@@ -118,11 +107,8 @@ class Log:
             return None
         if key in self._places:
             return self._places[key]
-        if not self.is_whole:
-            raise KeyError(key)
         left = self._left(record or self.record())
-        places = range(before - 1, -1, -1)
-        return next((i for i in places if self._entries[i] is not None and i not in left), None)
+        return max((i for i in self._entries if i < before and i not in left), default=None)
 
     def _left(self, record: ConversationRecord | None) -> set[int]:
         """Return the places of entries of the branches that a record has left."""
@@ -131,12 +117,7 @@ class Log:
             place = self._places.get(tip)
             while place is not None and place not in left:
                 left.add(place)
-                entry = self._entries[place]
-                place = (
-                    None
-                    if entry is None or entry.parent is None
-                    else self._places.get(entry.parent)
-                )
+                place = self._places.get(self._entries[place]["parent"])
         return left
 
 
@@ -154,7 +135,7 @@ def entry_messages(
         for entry, message in zip(entries, dumped, strict=True)
     ]
     ModelMessagesTypeAdapter.validate_python([payload["message"] for payload in payloads])
-    payloads[-1]["record"] = _dumped(record)
+    payloads[-1]["record"] = _plain(_RECORDS.dump_python(record))
     return [
         item_message(_KEY, payload, described(_described, entry.message), id=entry.id, **fields)
         for entry, payload in zip(entries, payloads, strict=True)
@@ -164,8 +145,8 @@ def entry_messages(
 def note_message(text: str, record: ConversationRecord | None, **fields: Any) -> Message:
     """Return a flagged message that stores a record alone; its text says what has happened."""
     about = Described(MessageRole.SYSTEM, text)
-    payload = {"record": None if record is None else _dumped(record)}
-    return item_message(_KEY, payload, about, is_flagged=True, **fields)
+    dumped = None if record is None else _plain(_RECORDS.dump_python(record))
+    return item_message(_KEY, {"record": dumped}, about, is_flagged=True, **fields)
 
 
 def copied(entries: Sequence[ConversationEntry], conversation_id: str) -> list[ConversationEntry]:
@@ -175,11 +156,6 @@ def copied(entries: Sequence[ConversationEntry], conversation_id: str) -> list[C
         ConversationEntry(id=name, parent_id=parent, message=entry.message)
         for name, parent, entry in zip(ids, [None, *ids[:-1]], entries, strict=True)
     ]
-
-
-def has_state(message: Message) -> bool:
-    """Return whether a message stores a record, or that it was deleted."""
-    return "record" in _payload(message)
 
 
 def is_deleted(message: Message) -> bool:
@@ -199,18 +175,9 @@ def record_of(message: Message) -> ConversationRecord | None:
     return record
 
 
-def _entry_of(message: Message) -> _Entry | None:
-    found = _payload(message)
-    return _Entry(found["key"], found["parent"], found["message"]) if "message" in found else None
-
-
 def _payload(message: Message) -> dict[str, Any]:
     found: dict[str, Any] = item_of(message, _KEY, {})
     return found
-
-
-def _dumped(record: ConversationRecord) -> Any:
-    return _plain(_RECORDS.dump_python(record))
 
 
 def _plain(value: object) -> Any:
@@ -235,8 +202,6 @@ def _described(message: ModelMessage) -> Described:
 
 
 def _text(part: Any) -> str:
-    if isinstance(part, TextPart | SystemPromptPart):
-        return part.content
     if isinstance(part, BaseToolCallPart):
         return call_text(part.tool_name, part.args)
     if isinstance(part, BaseToolReturnPart):
@@ -244,11 +209,11 @@ def _text(part: Any) -> str:
     if hasattr(part, "model_response"):
         return str(part.model_response())
     content = getattr(part, "content", None)
-    if isinstance(part, UserPromptPart) and not isinstance(content, str):
+    if isinstance(content, str):
+        return content
+    if isinstance(part, UserPromptPart):
         return "\n".join(
-            content
-            if isinstance(content, str)
-            else f"[{getattr(content, 'kind', type(content).__name__)}]"
-            for content in part.content
+            item if isinstance(item, str) else f"[{getattr(item, 'kind', type(item).__name__)}]"
+            for item in part.content
         )
-    return content if isinstance(content, str) else f"[{part.part_kind}]"
+    return f"[{part.part_kind}]"

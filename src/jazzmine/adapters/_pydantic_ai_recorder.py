@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation_store import ConversationEntry
@@ -13,57 +13,10 @@ from pydantic_ai.messages import RetryPromptPart, ToolCallPart, ToolReturnPart
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._calls import finished
 from jazzmine.adapters._recorder import RunRecorder, parsed_json, remember, unrecorded
-from jazzmine.records.messages import Message
 
-__all__ = ["JazzmineRecorder", "Runs"]
+__all__ = ["JazzmineRecorder"]
 
-
-class Runs:
-    """The recorded runs of a conversation store that are not saved yet, by their ids."""
-
-    def __init__(self, store: AsyncMessageStore, agent_id: str, user_id: str | None) -> None:
-        self._store, self._agent_id, self._user_id = store, agent_id, user_id
-        self._runs: dict[str, RunRecorder] = {}
-
-    def begin(self, run_id: str, conversation_id: str) -> RunRecorder:
-        """Return the recorder of a new run, whose user is known when it is saved."""
-        run = RunRecorder(self._store, conversation_id, self._user_id or "", self._agent_id)
-        remember(self._runs, run_id, run)
-        return run
-
-    def run_of(self, context: Any) -> RunRecorder:
-        """Return the recorder of the run of a context."""
-        return self._runs.get(str(context.run_id)) or unrecorded()
-
-    async def fail(self, run: RunRecorder, error: BaseException) -> None:
-        """Store the trace of a run that failed, as its conversation's user's, if that is known."""
-        self.end(run)
-        conversation = await self._store.get_conversation_by_id(run.conversation_id)
-        if conversation is not None:
-            run.user_id = conversation.user_id
-        if run.user_id:
-            await run.finish(error)
-
-    async def refuse(
-        self, entries: Sequence[ConversationEntry], user_id: str, error: BaseException
-    ) -> None:
-        """Store the traces of runs whose entries are not saved; they may be saved later."""
-        for run_id in {entry.message.run_id or "" for entry in entries} & self._runs.keys():
-            self._runs[run_id].user_id = user_id
-            await self._runs[run_id].finish(error)
-
-    def of(
-        self, entries: Sequence[ConversationEntry], messages: Sequence[Message]
-    ) -> list[tuple[RunRecorder, list[Message]]]:
-        """Return the runs that entries are of, with the messages of each, in their order."""
-        by_run: dict[str, list[Message]] = {}
-        for entry, message in zip(entries, messages, strict=True):
-            by_run.setdefault(entry.message.run_id or "", []).append(message)
-        return [(self._runs[run_id], by_run[run_id]) for run_id in by_run if run_id in self._runs]
-
-    def end(self, run: RunRecorder) -> None:
-        """Forget a run that was saved."""
-        self._runs = {name: other for name, other in self._runs.items() if other is not run}
+T = TypeVar("T")
 
 
 class JazzmineRecorder(AbstractCapability[Any]):
@@ -73,29 +26,40 @@ class JazzmineRecorder(AbstractCapability[Any]):
     is stored when the run's result is saved, in the same step.
     """
 
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+    def __init__(self, store: AsyncMessageStore, agent_id: str, user_id: str | None) -> None:
+        self._store, self._agent_id, self._user_id = store, agent_id, user_id
+        # Those that are not saved yet, by their ids.
+        self._runs: dict[str, RunRecorder] = {}
 
     async def wrap_run(self, ctx: Any, *, handler: Callable[[], Awaitable[Any]]) -> Any:
         """Record a run."""
-        run_id = str(ctx.run_id)
-        run = self._runs.begin(run_id, str(ctx.conversation_id))
-        before = ctx.usage.input_tokens, ctx.usage.output_tokens
+        # Its user is known when it is saved.
+        name = str(ctx.conversation_id)
+        run = RunRecorder(self._store, name, self._user_id or "", self._agent_id)
+        remember(self._runs, str(ctx.run_id), run)
+        prompt, completion = ctx.usage.input_tokens, ctx.usage.output_tokens
+        failure: BaseException | None = None
         try:
-            result = await handler()
+            return await handler()
         except BaseException as error:
-            _note_total(run, ctx.usage, before)
-            await finished(self._runs.fail(run, error))
+            failure = error
             raise
-        _note_total(run, ctx.usage, before)
-        run.settle()
-        return result
+        finally:
+            # With the agents that it has called.
+            prompt = ctx.usage.input_tokens - prompt
+            completion = ctx.usage.output_tokens - completion
+            run.note_total({"prompt_tokens": prompt, "completion_tokens": completion})
+            if failure is None:
+                run.settle()
+            else:
+                self._runs.pop(str(ctx.run_id), None)
+                await finished(self._fail(run, failure))
 
     async def wrap_model_request(
         self, ctx: Any, *, request_context: Any, handler: Callable[[Any], Awaitable[Any]]
     ) -> Any:
         """Record a call of a model."""
-        run, key, model = self._runs.run_of(ctx), object(), request_context.model
+        run, key, model = self._run_of(ctx), object(), request_context.model
         _note_answers(run, request_context.messages)
         run.begin_model_call(key, model.model_name, model.system)
         try:
@@ -127,7 +91,7 @@ class JazzmineRecorder(AbstractCapability[Any]):
         handler: Callable[[Any], Awaitable[Any]],
     ) -> Any:
         """Record a call of a tool; one that is deferred is not called yet."""
-        run, key = self._runs.run_of(ctx), object()
+        run, key = self._run_of(ctx), object()
         run.begin_tool_call(key, call.tool_name, args, call.tool_call_id)
         try:
             result = await handler(args)
@@ -140,11 +104,40 @@ class JazzmineRecorder(AbstractCapability[Any]):
         run.end_tool_call(key, result)
         return result
 
+    async def _fail(self, run: RunRecorder, error: BaseException) -> None:
+        """Store the trace of a run that failed, as its conversation's user's, if that is known."""
+        conversation = await self._store.get_conversation_by_id(run.conversation_id)
+        if conversation is not None:
+            run.user_id = conversation.user_id
+        if run.user_id:
+            await run.finish(error)
 
-def _note_total(run: RunRecorder, used: Any, before: tuple[int, int]) -> None:
-    """Note what a run has used, with the agents that it has called, since it began."""
-    prompt, completion = used.input_tokens - before[0], used.output_tokens - before[1]
-    run.note_total({"prompt_tokens": prompt, "completion_tokens": completion})
+    def _run_of(self, context: Any) -> RunRecorder:
+        return self._runs.get(str(context.run_id)) or unrecorded()
+
+    async def refuse(
+        self, entries: Sequence[ConversationEntry], user_id: str, error: BaseException
+    ) -> None:
+        """Store the traces of runs whose entries are not saved; they may be saved later."""
+        for run, _ in self.runs_of(entries, entries, user_id):
+            await run.finish(error)
+
+    def runs_of(
+        self, entries: Sequence[ConversationEntry], messages: Sequence[T], user_id: str
+    ) -> list[tuple[RunRecorder, list[T]]]:
+        """Return the runs of a user that entries are of, each with its messages, in their order."""
+        by_run: dict[str, list[T]] = {}
+        for entry, message in zip(entries, messages, strict=True):
+            by_run.setdefault(entry.message.run_id or "", []).append(message)
+        found = [(self._runs[name], by_run[name]) for name in by_run if name in self._runs]
+        for run, _ in found:
+            run.user_id = user_id
+        return found
+
+    def forget(self, entries: Sequence[ConversationEntry]) -> None:
+        """Forget the runs whose entries were saved."""
+        for entry in entries:
+            self._runs.pop(entry.message.run_id or "", None)
 
 
 def _note_answers(run: RunRecorder, messages: Sequence[Any]) -> None:

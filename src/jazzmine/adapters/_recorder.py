@@ -116,6 +116,10 @@ class RunRecorder:
         if usage:
             call.usage(**_counts(usage))
 
+    def forget_model_call(self, key: object) -> None:
+        """Leave out a call that did not take place."""
+        self._models.pop(key, None)
+
     def note_total(self, usage: Mapping[str, int | None]) -> None:
         """Note what the whole run has used until now, with the agents that it has called.
 

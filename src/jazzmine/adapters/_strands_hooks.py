@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from strands.hooks import (
     AfterInvocationEvent,
@@ -16,9 +16,13 @@ from strands.hooks import (
     HookRegistry,
 )
 
+from jazzmine.adapters._calls import completed
 from jazzmine.adapters._recorder import RunRecorder, unrecorded
 
-__all__ = ["JazzmineHooks"]
+__all__ = ["JazzmineHooks", "Runs"]
+
+# Agents with their runs, by the agents' identities.
+Runs: TypeAlias = dict[int, tuple[Any, RunRecorder]]
 
 _MODEL = "model"
 
@@ -30,9 +34,8 @@ class JazzmineHooks(HookProvider):
     untitled conversation gets a title from the user's first message.
     """
 
-    def __init__(self, begin: Callable[[str], RunRecorder], end: Callable[[str], None]) -> None:
-        self._begin_run, self._end_run = begin, end
-        self._runs: dict[str, RunRecorder] = {}
+    def __init__(self, runs: Runs, begin: Callable[[str], RunRecorder]) -> None:
+        self._runs, self._begin_run = runs, begin
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Register the callbacks with an agent."""
@@ -44,14 +47,15 @@ class JazzmineHooks(HookProvider):
         registry.add_callback(AfterInvocationEvent, self._end)
 
     def _begin(self, event: BeforeInvocationEvent) -> None:
-        agent_id = event.agent.agent_id
-        self._runs[agent_id] = self._begin_run(agent_id)
+        agent: Any = event.agent
+        self._runs[id(agent)] = agent, self._begin_run(agent.agent_id)
 
     def _end(self, event: AfterInvocationEvent) -> None:
-        run = self._runs.pop(event.agent.agent_id, None)
-        if run is not None and event.result is not None and event.result.interrupts:
+        run = self._run_of(event)
+        if event.result is not None and event.result.interrupts:
             run.forget_open_tool_calls()
-        self._end_run(event.agent.agent_id)
+        self._runs.pop(id(event.agent), None)
+        completed(run.finish())
 
     def _begin_model_call(self, event: BeforeModelCallEvent) -> None:
         run = self._run_of(event)
@@ -78,7 +82,8 @@ class JazzmineHooks(HookProvider):
         )
 
     def _run_of(self, event: Any) -> RunRecorder:
-        return self._runs.get(event.agent.agent_id) or unrecorded()
+        _, run = self._runs.get(id(event.agent), (None, unrecorded()))
+        return run
 
 
 def _counts(usage: dict[str, int] | None) -> dict[str, int]:

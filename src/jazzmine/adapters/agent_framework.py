@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import finished, require_session_id, retry_conflicts
-from jazzmine.adapters._conversations import Conversations
+from jazzmine.adapters._conversations import Conversations, finish_when_dropped
 from jazzmine.adapters._items import Described, described, item_message, item_of, role_of, text_of
 from jazzmine.adapters._pairs import Part, whole
+from jazzmine.adapters._recorder import RunRecorder, parsed_json, unrecorded
 from jazzmine.adapters._versions import supported
 from jazzmine.records import messages as records
 from jazzmine.records.messages import MessageRole
@@ -21,17 +22,26 @@ from jazzmine.records.messages import MessageRole
 with supported("agent-framework-core", "1.21.0", "2.0"):
     from agent_framework import (
         DEFAULT_TOOL_APPROVAL_SOURCE_ID,
-        Content,
+        AgentMiddleware,
+        ChatMiddleware,
+        FunctionMiddleware,
         HistoryProvider,
         InMemoryHistoryProvider,
         Message,
+        MiddlewareTermination,
     )
-
-    from jazzmine.adapters._agent_framework_middleware import recorded_run, recorder
 
 __all__ = ["JazzmineHistoryProvider"]
 
+CallNext: TypeAlias = Callable[[], Awaitable[None]]
+
 _KEY = "agent_framework"
+
+# The run that the code of a task belongs to.
+_RUN: ContextVar[RunRecorder | None] = ContextVar("jazzmine_run", default=None)
+
+# What a content is to its neighbours, by its type.
+_KINDS = {"function_call": "call", "function_result": "answer", "text_reasoning": "reasoning"}
 
 
 class JazzmineHistoryProvider(HistoryProvider):
@@ -69,6 +79,8 @@ class JazzmineHistoryProvider(HistoryProvider):
     ) -> None:
         super().__init__(require_session_id(source_id, "source_id"), **options)
         self.skip_excluded = skip_excluded
+        # Decides which messages are new, and which are shown.
+        self._rules = InMemoryHistoryProvider(skip_excluded=skip_excluded)
         self._conversations = Conversations(store, user_id, agent_id)
         self._store = self._conversations.store
 
@@ -81,12 +93,13 @@ class JazzmineHistoryProvider(HistoryProvider):
         stored. A call that waits for a person's approval is left to the framework.
         """
         await super().before_run(agent=agent, session=session, context=context, state=state)
-        given: dict[str, list[Message]] = context.context_messages
-        if self.source_id in given:
-            goes_on = bool(session.state.get(DEFAULT_TOOL_APPROVAL_SOURCE_ID))
-            given[self.source_id] = _whole(
-                given[self.source_id], context.input_messages, goes_on=goes_on
-            )
+        history = context.context_messages[self.source_id]
+        answered = set().union(*map(_calls, context.input_messages))
+        if session.state.get(DEFAULT_TOOL_APPROVAL_SOURCE_ID):
+            # With an answer to one of the calls that waited, the run makes the others beside it.
+            for asked in map(_calls, history):
+                answered |= asked if asked & answered else set()
+        context.context_messages[self.source_id] = _whole(history, answered)
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
@@ -98,11 +111,7 @@ class JazzmineHistoryProvider(HistoryProvider):
         """
         stored = await self._store.get_messages_by_conversation_id(self._conversation(session_id))
         found = [_message(message) for message in stored if not message.is_flagged]
-        return [
-            message
-            for message in found
-            if not (self.skip_excluded and message.additional_properties.get("_excluded", False))
-        ]
+        return await self._rules.get_messages(None, state={"messages": found})
 
     async def save_messages(
         self,
@@ -132,7 +141,11 @@ class JazzmineHistoryProvider(HistoryProvider):
         framework stores no messages; its trace belongs to a flagged message, which no agent sees.
         An untitled conversation gets a title from the user's first message.
         """
-        return recorder(lambda name: self._conversations.recorder(self._conversation(name)))
+
+        def begin(session_id: str) -> RunRecorder:
+            return self._conversations.recorder(self._conversation(session_id))
+
+        return [_Runs(begin), _Models(), _Tools()]
 
     async def _append(self, conversation_id: str, messages: Sequence[Message]) -> None:
         stored = await self._store.get_messages_by_conversation_id(
@@ -140,12 +153,12 @@ class JazzmineHistoryProvider(HistoryProvider):
         )
         known = [_message(message) for message in reversed(stored) if _KEY in message.metadata]
         state = {"messages": known}
-        await InMemoryHistoryProvider().save_messages(None, messages, state=state)
+        await self._rules.save_messages(None, messages, state=state)
         items = [message.to_dict() for message in state["messages"][len(known) :]]
         ids = {"conversation_id": conversation_id, "user_id": self._conversations.user_id}
         new = [item_message(_KEY, item, described(_described, item), **ids) for item in items]
-        run = recorded_run(conversation_id)
-        runs = [] if run is None else [(run, new)]
+        run = _RUN.get()
+        runs = [(run, new)] if run and run.conversation_id == conversation_id else []
         last = stored[0].id if stored else None
         await self._conversations.append(conversation_id, new, last, runs)
 
@@ -154,54 +167,34 @@ class JazzmineHistoryProvider(HistoryProvider):
         return f"{name}/{quote(self.source_id, safe='')}"
 
 
-def _whole(messages: list[Message], given: Sequence[Message], *, goes_on: bool) -> list[Message]:
-    """Return the messages of a history without halves of pairs.
+def _whole(messages: list[Message], answered: set[str]) -> list[Message]:
+    """Take halves of pairs out of copies of a history's messages, and return what is left.
 
     Args:
-        messages: the history.
-        given: what a run is given after it.
-        goes_on: whether the session has calls that waited for a person. With the approval, or the
-            result, of one of them the run makes the other calls of the same message, too.
+        messages: the copies.
+        answered: the calls that are answered after the history.
     """
-    answered = {call for message in given for content in message.contents for call in _ids(content)}
-    for message in messages:
-        asked = {call for content in message.contents for call in _ids(content)}
-        if goes_on and asked & answered:
-            answered |= asked
     parts: list[Part] = []
     for message in messages:
-        parts += [_part(message, content) for content in message.contents] + [Part("end")]
+        other = "said" if message.role == "assistant" else "other"
+        for content in message.contents:
+            kind: Any = _KINDS.get(content.type, other)
+            parts.append(Part(kind, str(content.call_id)))
+        parts.append(Part("end"))
     later = [Part("answer", call) for call in answered] + [Part("other")]
     stays = iter(whole([*parts, *later]))
     kept = []
     for message in messages:
-        contents = [content for content in message.contents if next(stays)]
+        message.contents = [content for content in message.contents if next(stays)]
         next(stays)
-        if len(contents) == len(message.contents):
-            kept.append(message)
-        elif contents:
-            shorter = copy(message)
-            shorter.contents = contents
-            kept.append(shorter)
+        kept += [message] if message.contents else []
     return kept
 
 
-def _part(message: Message, content: Content) -> Part:
-    if content.type == "function_call":
-        return Part("call", str(content.call_id))
-    if content.type == "function_result":
-        return Part("answer", str(content.call_id))
-    if content.type == "text_reasoning":
-        return Part("reasoning")
-    return Part("said" if message.role == "assistant" else "other")
-
-
-def _ids(content: Content) -> set[str]:
-    """Return the id of the call that a content is of: the call, its result, or its approval."""
-    if content.type in ("function_call", "function_result"):
-        return {str(content.call_id)}
-    asked = content.function_call if content.type.startswith("function_approval_") else None
-    return set() if asked is None else {str(asked.call_id)}
+def _calls(message: Message) -> set[str]:
+    """Return the ids of the calls that a message has, or the results or approvals of."""
+    calls = (content.function_call or content for content in message.contents)
+    return {str(call.call_id) for call in calls if call.call_id is not None}
 
 
 def _message(stored: records.Message) -> Message:
@@ -216,7 +209,118 @@ def _message(stored: records.Message) -> Message:
 
 def _described(item: dict[str, Any]) -> Described:
     contents: list[Any] = item.get("contents") or []
-    tools = [
-        str(content.get("name")) for content in contents if content.get("type") == "function_call"
-    ]
+    calls = [content for content in contents if content.get("type") == "function_call"]
+    tools = [str(call.get("name")) for call in calls]
     return Described(role_of(item.get("role")) or MessageRole.ASSISTANT, text_of(contents), tools)
+
+
+class _Runs(AgentMiddleware):
+    def __init__(self, begin: Callable[[str], RunRecorder]) -> None:
+        self._begin = begin
+
+    async def process(self, context: Any, call_next: CallNext) -> None:
+        """Record a run of an agent with a session."""
+        if context.session is None:
+            await call_next()
+            return
+        outer, run = _RUN.get(), self._begin(context.session.session_id)
+        _note_given(run, context.messages)
+        _RUN.set(run)
+
+        async def end(response: Any = None, error: BaseException | None = None) -> Any:
+            # What is done next is not of this run.
+            _RUN.set(outer)
+            await finished(run.finish(error))
+            return response
+
+        async def end_early() -> None:
+            # A reader that leaves a stream leaves a call that does not end.
+            if run.has_open_calls:
+                await end()
+
+        if context.stream:
+            # It only begins here, and goes on in the task of its reader.
+            context.stream_cleanup_hooks.append(end_early)
+            context.stream_result_hooks.append(end)
+        try:
+            await call_next()
+        except BaseException as error:
+            await end(error=None if isinstance(error, MiddlewareTermination) else error)
+            raise
+        if not context.stream:
+            await end()
+        elif context.result is not None:
+            finish_when_dropped(run, context.result)
+
+
+class _Models(ChatMiddleware):
+    async def process(self, context: Any, call_next: CallNext) -> None:
+        """Record a call of a model."""
+        run, key = _RUN.get() or unrecorded(), object()
+        _note_given(run, context.messages)
+        named = (context.options or {}).get("model")
+        run.begin_model_call(key, str(named or type(context.client).__name__))
+
+        def note_answer(response: Any) -> Any:
+            usage, model = _counts(response.usage_details or {}), getattr(response, "model", None)
+            run.end_model_call(key, usage, model=model)
+            for content in _contents(response.messages):
+                if content.type == "function_call":
+                    run.ask_tool_call(content.call_id, content.name, parsed_json(content.arguments))
+            return response
+
+        if context.stream:
+            context.stream_result_hooks.append(note_answer)
+        try:
+            await call_next()
+        except BaseException as error:
+            run.end_model_call(key, error=error)
+            raise
+        if not context.stream:
+            note_answer(context.result)
+
+
+class _Tools(FunctionMiddleware):
+    async def process(self, context: Any, call_next: CallNext) -> None:
+        """Record a call of a tool."""
+        run, key = _RUN.get() or unrecorded(), object()
+        call_id = context.metadata.get("call_id") or ""
+        run.begin_tool_call(key, context.function.name, context.arguments, call_id)
+        try:
+            await call_next()
+        except BaseException as error:
+            run.end_tool_call(key, error=error)
+            raise
+        run.end_tool_call(key, _plain(context.result))
+
+
+def _note_given(run: RunRecorder, messages: Any) -> None:
+    """Note which calls a person has rejected, and which have an answer without having run."""
+    for content in _contents(messages):
+        if content.type == "function_result":
+            run.answer_tool_call(content.call_id, content.result)
+        elif content.type == "function_approval_response" and not content.approved:
+            call = content.function_call
+            run.ask_tool_call(call.call_id, call.name, parsed_json(call.arguments))
+            run.answer_tool_call(call.call_id, "a person has rejected the call")
+
+
+def _contents(messages: Any) -> list[Any]:
+    return [content for message in messages or () for content in getattr(message, "contents", ())]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(element) for element in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _counts(usage: Mapping[str, Any]) -> dict[str, int | None]:
+    return {
+        "prompt_tokens": usage.get("input_token_count"),
+        "completion_tokens": usage.get("output_token_count"),
+        "total_tokens": usage.get("total_token_count"),
+        "cached_prompt_tokens": usage.get("cache_read_input_token_count"),
+        "cache_write_tokens": usage.get("cache_creation_input_token_count"),
+        "reasoning_tokens": usage.get("reasoning_output_token_count"),
+    }

@@ -116,7 +116,14 @@ class JazzmineSessionStore:
 
     async def delete(self, key: SessionKey) -> None:
         """Delete a transcript; a session's own one (no `subpath`) with those of its subagents."""
-        await finished(self._delete(key))
+
+        async def delete() -> None:
+            if key.get("subpath") is None:
+                for conversation, _ in await self._below(key["project_key"], key["session_id"]):
+                    await self._store.delete_conversation(conversation.id)
+            await self._store.delete_conversation(self._conversation_id(key))
+
+        await finished(delete())
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the subpaths of a session's transcripts."""
@@ -124,18 +131,14 @@ class JazzmineSessionStore:
         return [subpath for _, subpath in found]
 
     async def _append(self, key: SessionKey, conversation_id: str, unsaved: list[_Unsaved]) -> None:
-        has_summary = key.get("subpath") is None
         recorded = self._runs_of(conversation_id, unsaved) if self._record_runs else []
 
         async def attempt() -> None:
             nonlocal unsaved
             messages = [message for message, _ in unsaved]
             expected: Any = ANY
-            if messages and has_summary:
-                newest = await self._newest(conversation_id)
-                summary = await self._summary_after(key, conversation_id, newest, unsaved)
-                messages[-1] = _with_summary(*unsaved[-1], summary)
-                expected = None if newest is None else newest.id
+            if messages and key.get("subpath") is None:
+                messages[-1], expected = await self._summarized(key, conversation_id, unsaved)
             ids = {message.id for message in messages}
             runs = [
                 (run, [message for message in of if message.id in ids])
@@ -146,9 +149,7 @@ class JazzmineSessionStore:
                 await self._conversations.append(conversation_id, messages, expected, runs)
             except IntegrityError as error:
                 # Some of the messages are stored already.
-                found = await self._store.get_messages_by_ids(
-                    [message.id for message, _ in unsaved]
-                )
+                found = await self._store.get_messages_by_ids(list(ids))
                 stored = {message.id for message in found}
                 unsaved = [pair for pair in unsaved if pair[0].id not in stored]
                 for run, _ in recorded:
@@ -179,25 +180,21 @@ class JazzmineSessionStore:
             remember(self._runs, conversation_id, run)
         return found
 
-    async def _summary_after(
-        self,
-        key: SessionKey,
-        conversation_id: str,
-        newest: Message | None,
-        unsaved: list[_Unsaved],
-    ) -> SessionSummaryEntry:
+    async def _summarized(
+        self, key: SessionKey, conversation_id: str, unsaved: list[_Unsaved]
+    ) -> tuple[Message, str | None]:
+        """Return the last message with the new summary, and the id of the newest stored one."""
+        newest = await self._newest(conversation_id)
         before = None if newest is None else _summary(newest, key["session_id"])
         entries = [entry for _, entry in unsaved]
         if newest is not None and before is None:
             # The message with the summary was deleted, or another program stored the newest one.
             entries = [*await self._entries(conversation_id), *entries]
-        return fold_session_summary(before, key, entries)
-
-    async def _delete(self, key: SessionKey) -> None:
-        if key.get("subpath") is None:
-            for conversation, _ in await self._below(key["project_key"], key["session_id"]):
-                await self._store.delete_conversation(conversation.id)
-        await self._store.delete_conversation(self._conversation_id(key))
+        summary = fold_session_summary(before, key, entries)
+        last, entry = unsaved[-1]
+        payload = encoded({"entry": entry, "summary": summary["data"]})
+        message = last.model_copy(update={"metadata": {_KEY: payload}})
+        return message, None if newest is None else newest.id
 
     async def _entries(self, conversation_id: str) -> list[Any]:
         stored = await self._store.get_messages_by_conversation_id(conversation_id)
@@ -214,15 +211,10 @@ class JazzmineSessionStore:
         """Return the conversations whose key has one part more than these, and that part."""
         prefix = _joined(_KEY, self._user_id, *parts, "")
         found = await self._store.get_conversations_by_user_id(self._user_id)
-        below = [
-            (conversation, conversation.id.removeprefix(prefix))
-            for conversation in found
-            if conversation.id.startswith(prefix)
-        ]
         return [
-            (conversation, unquote(rest, errors="surrogatepass"))
-            for conversation, rest in below
-            if "/" not in rest
+            (conversation, unquote(conversation.id[len(prefix) :], errors="surrogatepass"))
+            for conversation in found
+            if conversation.id.startswith(prefix) and "/" not in conversation.id[len(prefix) :]
         ]
 
     def _conversation_id(self, key: SessionKey) -> str:
@@ -246,14 +238,6 @@ class JazzmineSessionStore:
 
 def _joined(*parts: str) -> str:
     return "/".join(quote(part, safe="", errors="surrogatepass") for part in parts)
-
-
-def _with_summary(
-    message: Message, entry: SessionStoreEntry, summary: SessionSummaryEntry
-) -> Message:
-    payload = encoded({"entry": entry, "summary": summary["data"]})
-    # `_newest` finds only a message that is not flagged.
-    return message.model_copy(update={"metadata": {_KEY: payload}, "is_flagged": False})
 
 
 def _summary(newest: Message, session_id: str) -> SessionSummaryEntry | None:

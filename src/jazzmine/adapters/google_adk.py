@@ -8,6 +8,8 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
+from pydantic_core import to_jsonable_python
+
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
@@ -15,7 +17,6 @@ from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, finished, retry_conflicts
 from jazzmine.adapters._conversations import append_with_traces, newest_shown
 from jazzmine.adapters._encoding import decoded, encoded
-from jazzmine.adapters._items import text_of
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.log import ANY
@@ -40,7 +41,6 @@ with supported("google-adk", "2.13.0", "3.0"):
         event_message,
         place_of,
         visible_events,
-        without_temporary,
     )
     from jazzmine.adapters._google_adk_memory import JazzmineMemoryService
     from jazzmine.adapters._google_adk_plugin import JazzmineTracePlugin
@@ -114,8 +114,8 @@ class JazzmineSessionService(BaseSessionService):
         """
         session_id = (session_id or "").strip() or str(uuid4())
         conversation_id = conversation_id_of(app_name, user_id, session_id)
-        # What JSON has no form for becomes text, as ADK does it.
-        own, changes = split_state(decoded(encoded(state or {}, other=text_of)))
+        # As ADK's own services keep it: models become objects, and bytes text.
+        own, changes = split_state(to_jsonable_python(state or {}, serialize_unknown=True))
         # The token tells a repeated call of the store from another caller's session.
         begun = {"token": str(uuid4()), "state": own}
         conversation = Conversation(
@@ -176,7 +176,9 @@ class JazzmineSessionService(BaseSessionService):
         messages = [*(message for message in newest if message.id not in known), *changes]
         for message in changes:
             state.update(split_state(event_delta(message))[0])
-        await self._keep_state(conversation, state, changes)
+        if len(changes) > _MAX_BEHIND:
+            kept = {"token": _token_of(conversation), "state": state, "after": messages[-1].id}
+            await self._keep_state(conversation, kept)
         # Read last, so that no event is returned without its state.
         shared = await self._shared.read(app_name, user_id)
         session = _session(conversation, state, shared, messages[-1].id if messages else None)
@@ -234,7 +236,7 @@ class JazzmineSessionService(BaseSessionService):
             ValueError: JSON has no form for a value of the event.
         """
         if not event.partial:
-            await finished(self._append(session, without_temporary(event, State.TEMP_PREFIX)))
+            await finished(self._append(session, event))
         return await super().append_event(session, event)
 
     async def _append(self, session: Session, event: Event) -> None:
@@ -297,20 +299,14 @@ class JazzmineSessionService(BaseSessionService):
         ids = [message.id for message in messages]
         if after in ids:
             return state, messages[ids.index(after) + 1 :]
-        # The message was deleted, or none is kept.
+        if after is not None:  # the message was deleted, so the state that is kept never was
+            await self._keep_state(conversation, None)
         return decoded(conversation.metadata[SESSION_KEY])["state"], messages
 
-    async def _keep_state(
-        self, conversation: Conversation, state: dict[str, Any], messages: Sequence[Message]
-    ) -> None:
-        """Keep the state that a session has after some messages, if they are many."""
-        if len(messages) <= _MAX_BEHIND:
-            return
-        kept = {"token": _token_of(conversation), "state": state, "after": messages[-1].id}
+    async def _keep_state(self, conversation: Conversation, kept: dict[str, Any] | None) -> None:
+        metadata = {_STATE: None if kept is None else encoded(kept)}
         with suppress(NotFoundError):
-            await finished(
-                self._store.edit_conversation(conversation.id, metadata={_STATE: encoded(kept)})
-            )
+            await finished(self._store.edit_conversation(conversation.id, metadata=metadata))
 
 
 def _kept_state(conversation: Conversation) -> tuple[dict[str, Any], str | None]:

@@ -187,10 +187,9 @@ class JazzmineSession:
         )
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
-        is_replaced = False
-        while not is_replaced:
+        snapshot = await self._get_compaction_snapshot(sys.maxsize)
+        while not await snapshot.replace_suffix(0, items):
             snapshot = await self._get_compaction_snapshot(sys.maxsize)
-            is_replaced = await snapshot.replace_suffix(0, items)
         return True
 
     def _messages(self, items: Sequence[TResponseInputItem]) -> list[Message]:

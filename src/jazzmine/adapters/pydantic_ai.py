@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,12 +30,11 @@ with supported("pydantic-ai-slim", "2.66.0", "3.0"):
         Log,
         copied,
         entry_messages,
-        has_state,
         is_deleted,
         note_message,
         record_of,
     )
-    from jazzmine.adapters._pydantic_ai_recorder import JazzmineRecorder, Runs
+    from jazzmine.adapters._pydantic_ai_recorder import JazzmineRecorder
 
 __all__ = ["JazzmineConversationStore"]
 
@@ -45,8 +43,6 @@ _PAGE = 32
 # How long an unfinished deletion keeps a conversation from being stored anew, in ms: longer than
 # the store's own calls may take.
 _DELETION_MS = 60_000
-
-_LOG = logging.getLogger(__name__)
 
 
 class JazzmineConversationStore(ConversationStore):
@@ -79,7 +75,7 @@ class JazzmineConversationStore(ConversationStore):
         self._store: AsyncMessageStore = as_async(store)
         self._agent_id = require_session_id(agent_id, "agent_id")
         self._user_id = None if user_id is None else require_session_id(user_id, "user_id")
-        self._runs = Runs(self._store, self._agent_id, self._user_id)
+        self._recorder = JazzmineRecorder(self._store, self._agent_id, self._user_id)
 
     def recorder(self) -> JazzmineRecorder:
         """Return a capability for an agent, which stores the traces of its runs as they are saved.
@@ -88,7 +84,7 @@ class JazzmineConversationStore(ConversationStore):
         is saved; its trace belongs to a flagged message of the conversation. An untitled
         conversation gets a title from the user's first message.
         """
-        return JazzmineRecorder(self._runs)
+        return self._recorder
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None."""
@@ -103,37 +99,25 @@ class JazzmineConversationStore(ConversationStore):
             scope: only those with this scope; "" is a scope, and None is all.
             limit: how many at most.
         """
-        while True:
-            try:
-                found = await self._newest(scope, limit)
-            except NotFoundError:
-                continue  # A conversation was deleted between two pages.
-            return found
-
-    async def _newest(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
-        by_id: dict[str, ConversationRecord] = {}
+        read = (
+            partial(self._store.get_conversations_by_user_id, scope)
+            if scope
+            else partial(self._store.get_conversations_by_agent_id, self._agent_id)
+        )
+        found: list[ConversationRecord] = []
         after: str | None = None
         while True:
-            conversations = await self._page(scope, after)
-            mine = [
-                conversation.id
-                for conversation in conversations
-                if conversation.agent_id == self._agent_id
-            ]
-            records = await asyncio.gather(*map(self._readable_record, mine))
-            in_scope = [
-                record for record in records if record and (scope is None or record.scope == scope)
-            ]
-            by_id |= {record.conversation_id: record for record in in_scope}
-            found = sorted(by_id.values(), key=lambda record: record.updated_at, reverse=True)[
-                :limit
-            ]
-            if len(conversations) < _PAGE:
-                return found
-            # A conversation is updated in the millisecond of its record, or later.
-            after, oldest = conversations[-1].id, conversations[-1].last_updated_at
-            if len(found) == limit and (not found or _ms(found[-1]) > oldest):
-                return found
+            try:
+                page = await read(limit=_PAGE, after=after)
+            except NotFoundError:  # The last conversation of a page was deleted.
+                found, after = [], None
+                continue
+            mine = [stored.id for stored in page if stored.agent_id == self._agent_id]
+            records = await asyncio.gather(*map(self.read_record, mine))
+            found += [record for record in records if record and scope in (None, record.scope)]
+            if len(page) < _PAGE or (limit is not None and len(found) >= limit):
+                return sorted(found, key=lambda record: record.updated_at, reverse=True)[:limit]
+            after = page[-1].id
 
     async def write_record(
         self,
@@ -151,11 +135,11 @@ class JazzmineConversationStore(ConversationStore):
         """
         write = partial(self._write, record, list(new_entries), expected_revision)
         try:
-            await finished(_decided(record.conversation_id, write))
+            await _decided(record.conversation_id, write)
         except ConversationConflict as error:
             user_id = record.scope or self._user_id
             if user_id:
-                await finished(self._runs.refuse(new_entries, user_id, error))
+                await finished(self._recorder.refuse(new_entries, user_id, error))
             raise
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
@@ -164,9 +148,8 @@ class JazzmineConversationStore(ConversationStore):
         Raises:
             ConversationConflict: no record with `expected_revision` is stored.
         """
-        await finished(
-            _decided(conversation_id, partial(self._delete, conversation_id, expected_revision))
-        )
+        delete = partial(self._delete, conversation_id, expected_revision)
+        await _decided(conversation_id, delete)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """Return an entry.
@@ -195,23 +178,11 @@ class JazzmineConversationStore(ConversationStore):
         if limit is not None:
             newest = await read(order="newest", limit=limit + _PAGE)
             with suppress(KeyError):
-                return Log(newest[::-1], len(newest) < limit + _PAGE).history(head_id, limit)
+                found = Log(newest[::-1]).history(head_id, limit)
+                # The parent of the first one is known, or all of them.
+                if (found and found[0].parent_id) or len(newest) < limit + _PAGE:
+                    return found
         return Log(await read()).history(head_id, limit)
-
-    async def _readable_record(self, conversation_id: str) -> ConversationRecord | None:
-        """Return the record of a conversation, or None; one that cannot be read hides no others."""
-        try:
-            return await self.read_record(conversation_id)
-        except ValueError:
-            _LOG.exception("the record of the conversation %r cannot be read", conversation_id)
-            return None
-
-    async def _page(self, scope: str | None, after: str | None) -> list[Conversation]:
-        if scope:
-            return await self._store.get_conversations_by_user_id(scope, limit=_PAGE, after=after)
-        return await self._store.get_conversations_by_agent_id(
-            self._agent_id, limit=_PAGE, after=after
-        )
 
     async def _state(
         self, conversation_id: str
@@ -223,11 +194,10 @@ class JazzmineConversationStore(ConversationStore):
         newest = found[0] if found else None
         if newest is None or is_deleted(newest):
             return None, newest
-        if has_state(newest) and not newest.is_flagged:
-            record = record_of(newest)
-            # In a copy of a conversation the ids are others.
-            if record is not None and record.head_id == newest.id and not record.branches:
-                return record, newest
+        record = None if newest.is_flagged else record_of(newest)
+        # In a copy of a conversation the ids are others.
+        if record is not None and record.head_id == newest.id and not record.branches:
+            return record, newest
         messages = await self._store.get_messages_by_conversation_id(conversation_id)
         return Log(messages).record(), messages[-1] if messages else None
 
@@ -250,7 +220,11 @@ class JazzmineConversationStore(ConversationStore):
         if stored is None and record.head_id not in {None, *(entry.id for entry in entries)}:
             record, entries = await self._forked(record, entries)
         if stored is None:
-            await self._give_to(conversation_id, user_id, is_new=newest is None)
+            owner: dict[str, Any] = {"user_id": user_id, "agent_id": self._agent_id}
+            conversation = Conversation(id=conversation_id, **owner)
+            found = await self._store.get_or_create_conversation(conversation)
+            if newest is not None and found.user_id != user_id:
+                await self._store.update_conversation(found.model_copy(update=owner))
         await self._append(record, user_id, newest, entries)
 
     async def _forked(
@@ -267,13 +241,6 @@ class JazzmineConversationStore(ConversationStore):
             raise ConversationConflict(record.conversation_id) from error
         copies = copied(source, record.conversation_id)
         return replace(record, head_id=copies[-1].id), [*copies, *entries]
-
-    async def _give_to(self, conversation_id: str, user_id: str, *, is_new: bool) -> None:
-        given = Conversation(id=conversation_id, user_id=user_id, agent_id=self._agent_id)
-        stored = await self._store.get_or_create_conversation(given)
-        if not is_new and stored.user_id != user_id:
-            owner = {"user_id": user_id, "agent_id": self._agent_id}
-            await self._store.update_conversation(stored.model_copy(update=owner))
 
     async def _delete(self, conversation_id: str, expected_revision: str) -> None:
         record, newest = await self._state(conversation_id)
@@ -303,26 +270,20 @@ class JazzmineConversationStore(ConversationStore):
             "timestamp": _ms(record),
         }
         messages = entry_messages(entries, record, **fields) if entries else []
-        runs = self._runs.of(entries, messages)
+        runs = self._recorder.runs_of(entries, messages, user_id)
         messages = messages or [note_message("[record]", record, **fields)]
-        for run, _ in runs:
-            run.user_id = user_id
-
         last = None if newest is None else newest.id
         try:
             await append_with_traces(self._store, conversation_id, messages, runs, last)
         except IntegrityError as error:
-            if await self._store.get_messages_by_ids([message.id for message in messages]):
-                raise  # These entries were stored before.
             raise ConflictError(f"{conversation_id!r} was deleted meanwhile") from error
-        for run, _ in runs:
-            self._runs.end(run)
+        self._recorder.forget(entries)
 
 
 async def _decided(conversation_id: str, attempt: Any) -> None:
     """Repeat an attempt until no other writer comes between, or the framework has a conflict."""
     try:
-        await retry_conflicts(attempt)
+        await finished(retry_conflicts(attempt))
     except ConflictError as error:
         raise ConversationConflict(conversation_id) from error
 

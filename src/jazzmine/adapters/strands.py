@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import called_directly, completed, require_session_id, retry_conflicts
-from jazzmine.adapters._conversations import append_with_traces, redact
+from jazzmine.adapters._conversations import append_with_traces, retitle
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import (
     Described,
@@ -20,24 +20,23 @@ from jazzmine.adapters._items import (
     role_of,
     text_of,
 )
-from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._recorder import RunRecorder, redacted
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
+from jazzmine.records.usage import TraceFilter
 
 with supported("strands-agents", "1.55.0", "2.0"):
     from strands.session.session_repository import SessionRepository
     from strands.types.exceptions import SessionException
     from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-    from jazzmine.adapters._strands_hooks import JazzmineHooks
+    from jazzmine.adapters._strands_hooks import JazzmineHooks, Runs
 
 if TYPE_CHECKING:
     from strands.multiagent import MultiAgentBase
 
 __all__ = ["JazzmineSessionRepository"]
-
-T = TypeVar("T", Session, SessionAgent, SessionMessage)
 
 _KEY = "strands"
 
@@ -68,8 +67,8 @@ class JazzmineSessionRepository(SessionRepository):
         self._store, self._recorded_store = store, called_directly(store)
         self._user_id = require_session_id(user_id, "user_id")
         self._agent_id = require_session_id(agent_id, "agent_id")
-        # The runs that are recorded now, by the conversations of their agents.
-        self._runs: dict[str, RunRecorder] = {}
+        # The agents whose runs are recorded now, which may share a conversation.
+        self._runs: Runs = {}
 
     def recorder(self, session_id: str) -> JazzmineHooks:
         """Return hooks for agents of a session, which store the traces of their runs.
@@ -78,9 +77,7 @@ class JazzmineSessionRepository(SessionRepository):
             session_id: the session of the agents' session manager.
         """
         _joined(session_id)
-        return JazzmineHooks(
-            partial(self._begin_run, session_id), partial(self._end_run, session_id)
-        )
+        return JazzmineHooks(self._runs, partial(self._begin_run, session_id))
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Store a new session.
@@ -100,13 +97,11 @@ class JazzmineSessionRepository(SessionRepository):
         A session whose own conversation was deleted, or pruned, lives on in its agents.
         """
         payload = self._state(_joined(session_id))
-        if payload is None:
-            if not self._store.get_conversations(where={_SESSION: session_id}, limit=1):
-                return None
-            session = Session(session_id=session_id, session_type=SessionType.AGENT)
-            metadata = {_KEY: encoded({"session": asdict(session)})}
-            payload = decoded(self._conversation(_joined(session_id), metadata).metadata[_KEY])
-        return _made(Session, payload["session"])
+        if payload is not None:
+            return Session.from_dict(payload["session"])
+        if self._store.get_conversations(where={_SESSION: session_id}, limit=1):
+            return Session(session_id=session_id, session_type=SessionType.AGENT)
+        return None
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Delete a session with its agents and their messages.
@@ -136,7 +131,7 @@ class JazzmineSessionRepository(SessionRepository):
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
         """Return the state of an agent, or None."""
         payload = self._state(_joined(session_id, agent_id))
-        return None if payload is None else _made(SessionAgent, payload["agent"])
+        return None if payload is None else SessionAgent.from_dict(payload["agent"])
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Store the state of an agent anew; its `created_at` stays.
@@ -162,10 +157,29 @@ class JazzmineSessionRepository(SessionRepository):
             SessionException: the agent does not exist.
             TypeError, ValueError: the message cannot be stored.
         """
-        number = session_message.message_id
+        conversation_id, new = _joined(session_id, agent_id), session_message
+        number = new.message_id
         last = _message_key(session_id, agent_id, number - 1) if number else None
-        expected: list[str | None] = [last]
-        append = partial(self._append, session_id, agent_id, session_message, expected)
+
+        async def append() -> None:
+            nonlocal last
+            message = self._message(session_id, agent_id, new)
+            runs = [(run, [message]) for run in self._runs_of(conversation_id, new.message)]
+            try:
+                await append_with_traces(
+                    self._recorded_store, conversation_id, [message], runs, last
+                )
+            except (ConflictError, IntegrityError) as error:
+                if self._store.get_conversation_by_id(conversation_id) is None:
+                    raise SessionException(
+                        f"Agent {agent_id} in session {session_id} does not exist"
+                    ) from error
+                stored = self._store.get_messages_by_conversation_id(conversation_id)
+                last = stored[-1].id if stored else None
+                numbers = [entry.message_id for entry in map(_session_message, stored) if entry]
+                new.message_id = max([new.message_id, *(number + 1 for number in numbers)])
+                raise ConflictError(str(error)) from error
+
         completed(retry_conflicts(append, self._recorded_store))
 
     def read_message(
@@ -194,8 +208,7 @@ class JazzmineSessionRepository(SessionRepository):
             new.model_copy(update={"timestamp": stored.timestamp, "is_flagged": stored.is_flagged})
         )
         if session_message.redact_message is not None:
-            run = self._runs.get(new.conversation_id)
-            completed(redact(self._recorded_store, stored, new, run))
+            self._redact(stored, new)
 
     def list_messages(
         self,
@@ -216,8 +229,7 @@ class JazzmineSessionRepository(SessionRepository):
         """
         stored = self._store.get_messages_by_conversation_id(_joined(session_id, agent_id))
         found = [_session_message(message) for message in stored if not message.is_flagged]
-        wanted = [entry for entry in found if entry is not None and entry.message_id >= offset]
-        return sorted(wanted, key=lambda entry: entry.message_id)[:limit]
+        return [entry for entry in found if entry and entry.message_id >= offset][:limit]
 
     def create_multi_agent(
         self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
@@ -252,13 +264,29 @@ class JazzmineSessionRepository(SessionRepository):
         key = _joined(session_id, agent_id)
         run = RunRecorder(self._recorded_store, key, self._user_id, self._agent_id)
         run.metadata = {_SESSION: session_id}
-        self._runs[key] = run
         return run
 
-    def _end_run(self, session_id: str, agent_id: str) -> None:
-        run = self._runs.pop(_joined(session_id, agent_id), None)
-        if run is not None:
-            completed(run.finish())
+    def _runs_of(self, conversation_id: str, message: object = None) -> list[RunRecorder]:
+        """Return the recorded runs of a conversation, or that of the agent that has a message."""
+        return [
+            run
+            for agent, run in list(self._runs.values())
+            if run.conversation_id == conversation_id
+            and (message is None or any(known is message for known in agent.messages))
+        ]
+
+    def _redact(self, old: Message, new: Message) -> None:
+        """Take what a message has said out of its conversation's title and the trace of its run."""
+        completed(retitle(self._recorded_store, old, new))
+        runs = self._runs_of(old.conversation_id)
+        for run in runs:
+            run.is_redacted = True
+        if not runs:
+            where = TraceFilter(
+                conversation_id=old.conversation_id, started_until=old.timestamp + 1
+            )
+            for trace in self._store.find_turn_traces(where, limit=1):
+                self._store.store_turn_trace(redacted(trace))
 
     def _conversation(self, conversation_id: str, metadata: dict[str, Any]) -> Conversation:
         conversation = Conversation(
@@ -274,9 +302,8 @@ class JazzmineSessionRepository(SessionRepository):
     def _create_state(self, session_id: str, key: str, state: dict[str, Any]) -> None:
         if self.read_session(session_id) is None:
             raise SessionException(f"Session {session_id} does not exist")
-        metadata = {_SESSION: session_id, _KEY: encoded(state)}
-        if self._conversation(key, metadata).metadata.get(_KEY) != metadata[_KEY]:
-            self._store.edit_conversation(key, metadata=metadata)
+        self._conversation(key, {_SESSION: session_id})
+        self._put_state(key, state)
 
     def _put_state(self, key: str, state: dict[str, Any]) -> None:
         session_id, _, name = key.partition("/")
@@ -287,33 +314,6 @@ class JazzmineSessionRepository(SessionRepository):
             raise SessionException(
                 f"{name.strip('/')} in session {session_id} does not exist"
             ) from error
-
-    async def _append(
-        self, session_id: str, agent_id: str, new: SessionMessage, expected: list[str | None]
-    ) -> None:
-        conversation_id = _joined(session_id, agent_id)
-        message = self._message(session_id, agent_id, new)
-        run = self._runs.get(conversation_id)
-        runs = [] if run is None else [(run, [message])]
-
-        try:
-            await append_with_traces(
-                self._recorded_store, conversation_id, [message], runs, expected[0]
-            )
-        except (ConflictError, IntegrityError) as error:
-            if self._store.get_conversation_by_id(conversation_id) is None:
-                raise SessionException(
-                    f"Agent {agent_id} in session {session_id} does not exist"
-                ) from error
-            expected[0], number = self._newest(conversation_id)
-            new.message_id = max(new.message_id, number + 1)
-            raise ConflictError(str(error)) from error
-
-    def _newest(self, conversation_id: str) -> tuple[str | None, int]:
-        """Return the id of the newest message, and the highest number; -1 if there is none."""
-        found = self._store.get_messages_by_conversation_id(conversation_id)
-        numbers = [entry.message_id for entry in map(_session_message, found) if entry is not None]
-        return found[-1].id if found else None, max(numbers, default=-1)
 
     def _message(self, session_id: str, agent_id: str, message: SessionMessage) -> Message:
         return item_message(
@@ -337,7 +337,7 @@ def _joined(*parts: str) -> str:
 
 def _multi_agent_key(session_id: str, multi_agent_id: str) -> str:
     # No agent's id is empty.
-    return f"{session_id}//{_joined(session_id, multi_agent_id).removeprefix(session_id + '/')}"
+    return _joined(session_id, multi_agent_id).replace("/", "//")
 
 
 def _message_key(session_id: str, agent_id: str, message_id: object) -> str:
@@ -346,15 +346,9 @@ def _message_key(session_id: str, agent_id: str, message_id: object) -> str:
     return f"{_joined(session_id, agent_id)}/{message_id}"
 
 
-def _made(kind: type[T], values: dict[str, Any]) -> T:
-    """Return a record; fields that this version of the framework does not know are left out."""
-    names = {field.name for field in fields(kind)}
-    return kind(**{name: value for name, value in values.items() if name in names})
-
-
 def _session_message(message: Message) -> SessionMessage | None:
-    values = item_of(message, _KEY, None)
-    return None if values is None or "message_id" not in values else _made(SessionMessage, values)
+    values: dict[str, Any] = item_of(message, _KEY, {})
+    return SessionMessage.from_dict(values) if "message_id" in values else None
 
 
 def _described(message: Any) -> Described:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from urllib.parse import parse_qs
 
-__all__ = ["wrong_option"]
-
 
 def wrong_option(url: str, error: Exception, drivers: Iterable[str], own: Iterable[str]) -> str:
     """Return the end of an error's text: the option of a URL that a driver refused, or "".

@@ -12,8 +12,6 @@ from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["CONVERSATIONS", "MESSAGES", "TURN_TRACES", "Table"]
-
 _EMPTY: dict[object, str] = {list: "'[]'", dict: "'{}'"}
 _TYPES: dict[object, str] = {str: "text", int: "bigint", float: "float8", bool: "boolean"}
 

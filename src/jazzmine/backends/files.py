@@ -8,8 +8,6 @@ import stat
 
 from jazzmine.errors import ConfigurationError
 
-__all__ = ["require_one_name", "require_own_folder", "require_regular"]
-
 # What the kernel writes in its list of mounts in place of these characters.
 _ESCAPES = {ord(character): f"\\{ord(character):03o}" for character in " \t\n\\"}
 

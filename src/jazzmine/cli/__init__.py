@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from io import TextIOWrapper
 
 from jazzmine.extras import extra
-
-__all__ = ["main"]
 
 
 def main() -> None:
@@ -20,11 +17,7 @@ def main() -> None:
     except ImportError as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None
-    # Where the caller has closed them (`>&-`), Python has none, and a file would get the number.
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
-        stream = getattr(sys, name)
+    for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # which may not hold every character
             stream.reconfigure(errors="replace")
     # `docker stop` and `timeout` leave no unfinished file, as Ctrl-C does not.

@@ -61,6 +61,8 @@ def copy(
     Example: `jazzmine copy json:messages.json 'postgresql://localhost/agents?schema=chat'`
     """
     kind: Kind[Any] = ITEMS if long_term else MESSAGES
+    if merge and long_term:
+        raise typer.BadParameter("`export` and `import` add items to those of another store")
     read, written = Named(kind, source, "FROM"), Named(kind, target, "TO")
     if read.config == written.config:
         raise typer.BadParameter("FROM and TO are the same store")
@@ -100,8 +102,10 @@ def _copy(source: Place, target: Place, merge: bool, counter: Counter) -> _Copie
             f"{error}. If FROM was changed during the copy, give the same command again; otherwise"
             " FROM lacks a record, or TO has another one with this id: store or delete it"
         ) from error
-    merged = ((kind, target.same(kind, records)) for kind, records in source.batches())
-    stream = merged if merge else target.batches()
+    stream = target.batches()
+    if merge:
+        assert isinstance(target, Messages)
+        stream = ((kind, target.same(kind, records)) for kind, records in source.batches())
     for kind, records in counter.through("verifying", stream):
         theirs[kind].add(records)
     return present, ours, theirs
@@ -119,7 +123,8 @@ def _compared(source: Place, target: Place, counter: Counter) -> dict[Sort, int]
                 raise Refused(
                     "TO is not empty, and not the beginning of a copy of FROM: of its"
                     f" {kind}, {name_of(record)} is another one, or differs. Nothing was copied."
-                    " --merge adds to what it holds, and replaces records with the same id"
+                    " --merge adds to what it holds, and replaces records with the same id (as"
+                    " `export` and `import` do with items)"
                 )
         present[kind] += len(records)
     return present

@@ -16,7 +16,7 @@ from jazzmine.cli.rekeying import check_keys
 from jazzmine.cli.searching import check_search
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
 from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
-from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError
+from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError, LockTimeoutError
 from jazzmine.findings import Finding, failed, fine, warning
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
@@ -80,8 +80,8 @@ def doctor(
                 _print(name, finding, as_json)
                 status = status or int(finding.level == "error")
         except (JazzmineError, OSError, ValueError) as error:
-            is_unavailable = unavailable(error) and not isinstance(error, ConfigurationError)
             _print(name, failed(error_text(error), _cure_of(error, named.config)), as_json)
+            is_unavailable = unavailable(error) and not isinstance(error, ConfigurationError)
             status = UNAVAILABLE if is_unavailable else status or 1
     if status:
         raise typer.Exit(status)
@@ -92,8 +92,10 @@ def _cure_of(error: Exception, config: BackendConfig) -> str:
         return "correct the address or the options"
     if isinstance(error, DecryptionError):
         return "set JAZZMINE_ENCRYPTION to the key that was used"
-    if not unavailable(error):
-        return "mend or restore the file"
+    if isinstance(error, LockTimeoutError):
+        return "end the program that holds the lock"
+    if hasattr(config, "path") or not unavailable(error):
+        return "correct the path, or mend or restore the file"
     text = error_text(error).lower()
     if any(word in text for word in ("password", "authentication", "wrongpass", "noauth")):
         files = " (or in PGPASSWORD, ~/.pgpass)" if config.storage == "postgres" else ""
@@ -117,7 +119,7 @@ def _print(name: str, finding: Finding, as_json: bool) -> None:
 
 
 def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
-    can_open = True
+    can_open = named.config.storage != "memory"
     for finding in _check_place(named, mend):
         can_open = can_open and (finding.level != "error" or isinstance(named.config, RedisConfig))
         yield finding
@@ -142,11 +144,6 @@ def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
 def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
     """Yield what is found about the server or the file, before the store is opened."""
     config = named.config
-    if config.storage == "memory":
-        yield warning(
-            "it belongs to this process alone, and ends with it",
-            "name a store in a file or on a server",
-        )
     if isinstance(config, RedisConfig):
         from jazzmine.cli.doctor_redis import check_redis
 
@@ -172,20 +169,16 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
         yield failed(f"to do: {', '.join(pending)}", cure)
     path = getattr(config, "path", None)
     if path is not None and os.path.exists(path):
-        yield from _check_file(config, os.path.realpath(path))
+        yield from _check_file(os.path.realpath(path))
 
 
-def _check_file(config: BackendConfig, path: str) -> Iterator[Finding]:
+def _check_file(path: str) -> Iterator[Finding]:
     folder = os.path.dirname(path)
     if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
         yield fine(f"{path} and its folder may be written")
     else:
-        yield failed(f"{path} or its folder may not be written", f"chown or chmod u+w {folder}")
+        cure = f"chown or chmod u+w {folder}; or mount its file system writable"
+        yield failed(f"{path} or its folder may not be written", cure)
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & 0o007:
         yield warning(f"every user of this machine may read {path}", f"chmod 600 {path}")
-    if getattr(config, "fsync", True) is False or getattr(config, "synchronous", "") == "normal":
-        yield warning(
-            "a write does not wait for the disk: a power cut may lose the last ones",
-            "leave out fsync=false, or synchronous=normal",
-        )

@@ -12,11 +12,10 @@ from typing import Any
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
 from jazzmine._sync.clients.mongodb.types import Collection
 from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
-from jazzmine.backends.clock import compared
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import ConfigurationError
-from jazzmine.findings import Finding, failed, fine, warning
+from jazzmine.findings import Finding, clocks_compared, failed, fine, warning
 
 _MOST_NAMED = 5
 # Which field of a document names which other document.
@@ -34,7 +33,9 @@ def check_mongodb(config: MongoDBConfig, mend: bool) -> Iterator[Finding]:
         client = backend.client
         before = time.time()
         hello = client.connect()
-        yield compared(hello["localTime"].replace(tzinfo=UTC).timestamp(), before, time.time())
+        yield clocks_compared(
+            hello["localTime"].replace(tzinfo=UTC).timestamp(), before, time.time()
+        )
         driver = client.collections[MESSAGES].database.client
         yield fine(f"MongoDB {client.run(driver.server_info)['version']}")
         for (host, port), server in driver.topology_description.server_descriptions().items():

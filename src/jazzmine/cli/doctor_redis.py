@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
-from jazzmine.backends.clock import compared
-from jazzmine.backends.redis import doctor
 from jazzmine.backends.redis.driver import redis_driver, translated
 from jazzmine.config import RedisConfig
-from jazzmine.findings import Finding
+from jazzmine.findings import Finding, clocks_compared, failed, fine, warning
+
+_OLDEST = (6, 2)
 
 
 def check_redis(config: RedisConfig) -> Iterator[Finding]:
@@ -31,14 +31,50 @@ def check_redis(config: RedisConfig) -> Iterator[Finding]:
 def _check(client: Any, redis: Any) -> Iterator[Finding]:
     before = time.time()
     seconds, microseconds = client.time()
-    yield compared(seconds + microseconds / 1e6, before, time.time())
+    yield clocks_compared(seconds + microseconds / 1e6, before, time.time())
     server = client.info("server")
-    yield doctor.check_version(server["redis_version"])
+    yield _check_version(server["redis_version"])
     save = policy = None
     try:
         save = client.config_get("save").get("save", "")
         policy = client.config_get("maxmemory-policy").get("maxmemory-policy")
     except redis.ResponseError:
         pass  # managed servers refuse CONFIG
-    yield doctor.check_persistence(client.info("persistence"), save)
-    yield doctor.check_eviction(policy, client.info("memory").get("maxmemory", 0))
+    yield _check_persistence(client.info("persistence"), save)
+    yield _check_eviction(policy, client.info("memory").get("maxmemory", 0))
+
+
+def _check_version(name: str) -> Finding:
+    numbers = tuple(int(part) for part in name.split(".")[:2] if part.isdecimal())
+    if numbers < _OLDEST:
+        return failed(f"Redis {name} is too old", "upgrade the server to 6.2 or newer")
+    return fine(f"Redis {name}")
+
+
+def _check_persistence(info: Mapping[str, Any], save: str | None) -> Finding:
+    """Return whether stored data survive a restart of the server.
+
+    Args:
+        info: its section `persistence`.
+        save: the setting of that name, or None if it may not be read.
+    """
+    cure = "CONFIG SET appendonly yes, and `appendonly yes` in redis.conf"
+    if info.get("aof_enabled"):
+        return fine("the append-only file is on")
+    if save == "":
+        return failed(
+            "nothing is kept on the disk: a restart of Redis loses all working memory", cure
+        )
+    return warning(
+        "the append-only file is off: a crash loses what came after the last snapshot", cure
+    )
+
+
+def _check_eviction(policy: str | None, limit: int) -> Finding:
+    """Return whether the server deletes data in use when its memory is full."""
+    if policy is None or not limit or policy == "noeviction":
+        return fine("no working memory is deleted to make room")
+    return warning(
+        f"with maxmemory-policy {policy} a full server deletes working memory that is in use",
+        "CONFIG SET maxmemory-policy noeviction, and a maxmemory that is large enough",
+    )

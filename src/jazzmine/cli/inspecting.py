@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from jazzmine.cli.output import errors_of, line, say, write
+from jazzmine.cli.output import line, say, write
 from jazzmine.cli.program import command
 from jazzmine.cli.stores import Stores
 from jazzmine.extras import extra
@@ -68,9 +68,7 @@ def inspect(
             webbrowser.open(address)
 
     host_names = [*(names or ()), *([socket.gethostname()] if host in _ALL_ADDRESSES else ())]
-    with errors_of(f"{host}:{port}"):  # the port is in use, or the address is another machine's
-        listening = listen(host, port)
-    with listening:
+    with listen(host, port) as listening:
         asyncio.run(
             serve(
                 messages.config,

@@ -7,7 +7,7 @@ import os
 import sys
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import mkstemp
 from typing import IO, Annotated, Any
@@ -16,16 +16,7 @@ import typer
 from pydantic import ValidationError
 
 from jazzmine.cli.options import UserOption
-from jazzmine.cli.output import (
-    Refused,
-    as_page,
-    error_text,
-    errors_of,
-    escaped,
-    is_terminal,
-    line,
-    say,
-)
+from jazzmine.cli.output import Refused, as_page, error_text, escaped, is_terminal, line, say
 from jazzmine.cli.places import Batch, Items, Messages, Place, Sort, Writer, names, nothing_left_out
 from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
@@ -115,39 +106,19 @@ def _places(stores: Stores, *, create: bool = False) -> Iterator[list[Place]]:
 def _stream(place: Place, user_id: str | None) -> Iterator[Batch]:
     """Yield all records of a place, or the user's conversations with all in them, and items."""
     if user_id is not None and isinstance(place, Messages):
-        yield from _of_conversations(place.opened, conversations_of(place.opened, user_id))
+        own = place.opened.get_conversations_by_user_id(user_id)
+        yield from _of_conversations(place.opened, own)
         return
     for kind, records in place.batches():
         yield kind, [each for each in records if user_id is None or each.user_id == user_id]
 
 
-def _of_conversations(
-    store: MessageStore, conversations: Iterable[Conversation]
-) -> Iterator[Batch]:
-    ids: list[str] = []
-    for conversation in conversations:
-        ids.append(conversation.id)
-        yield "conversations", [conversation]
-    for owner in ids:
-        yield from (("messages", [message]) for message in store.iter_messages(owner))
-    for owner in ids:
-        yield "traces", store.get_turn_traces_by_conversation_id(owner)
-
-
-def conversations_of(store: MessageStore, user_id: str) -> Iterator[Conversation]:
-    """Yield all conversations of a user, each once.
-
-    One that is written to moves to the front of the list, while that is read. So it is read again
-    until it has no new one.
-    """
-    yielded: set[str] = set()
-    while new := [
-        conversation
-        for conversation in store.get_conversations_by_user_id(user_id)
-        if conversation.id not in yielded
-    ]:
-        yielded.update(conversation.id for conversation in new)
-        yield from new
+def _of_conversations(store: MessageStore, conversations: list[Conversation]) -> Iterator[Batch]:
+    yield "conversations", conversations
+    for each in conversations:
+        yield from (("messages", [message]) for message in store.iter_messages(each.id))
+    for each in conversations:
+        yield "traces", store.get_turn_traces_by_conversation_id(each.id)
 
 
 def _is_complete(record: Record, exported: set[int]) -> bool:
@@ -178,42 +149,27 @@ def _write_lines(path: Path | None, stream: Iterable[Batch]) -> None:
         write(json.dumps({_END: counts}) + "\n")
 
 
-def _writer(file: IO[str], name: Path | str) -> Write:
-    def write(text: str) -> None:
-        with errors_of(name):
-            file.write(text)
-
-    return write
-
-
 @contextmanager
 def _written(path: Path | None) -> Iterator[Write]:
     """Give what writes to a file, which appears when it is complete, or to standard output."""
     if path is None or str(path) == "-":
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        write = _writer(sys.stdout, "standard output")
+        write = sys.stdout.write
         yield (lambda text: write(escaped(text))) if is_terminal() else write
         return
-    part = ""
-    with errors_of(path):
-        if path.exists() and not path.is_file():  # a pipe, or /dev/stdout
-            file = path.open("w", encoding="utf-8")
-        else:
-            path = path.resolve()  # a symbolic link stays one
-            # What people said to an agent is for the user's eyes, as the store's own file is: 0600.
-            descriptor, part = mkstemp(dir=path.parent, prefix=f"{path.name}.")
-            file = os.fdopen(descriptor, "w", encoding="utf-8")
+    if path.exists() and not path.is_file():  # a pipe, or /dev/stdout
+        with path.open("w", encoding="utf-8") as file:
+            yield file.write
+        return
+    path = path.resolve()  # a symbolic link stays one
+    # What people said to an agent is for the user's eyes, as the store's own file is: 0600.
+    descriptor, part = mkstemp(dir=path.parent, prefix=f"{path.name}.")
     try:
-        yield _writer(file, path)
-        with errors_of(path):
-            file.close()
-            if part:
-                os.replace(part, path)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            yield file.write
+        os.replace(part, path)
     except BaseException:
-        with suppress(OSError):
-            file.close()
-        if part:
-            os.unlink(part)
+        os.unlink(part)
         raise
 
 
@@ -226,10 +182,6 @@ def import_lines(
     file: Annotated[
         str, typer.Argument(metavar="[FILE]", help="JSON Lines; standard input by default.")
     ] = "-",
-    partial: Annotated[
-        bool,
-        typer.Option("--partial", help="Accept lines without the last one that `export` writes."),
-    ] = False,
 ) -> None:
     """Store what `export` has written; the stores are created if there are none.
 
@@ -263,17 +215,14 @@ def import_lines(
     end = sum(map(Tally, ends), Tally[str]())
     if ends and end != +writer.counts:
         raise Refused(f"the last line counts {names(end)}: lines are missing")
-    if not ends and not partial:
-        raise Refused(
-            "the last line of an export is missing: others may be, too (--partial accepts that)"
-        )
+    if not ends:
+        raise Refused("the last line of an export is missing: others may be, too")
 
 
 def _opened(file: str) -> IO[bytes]:
     if file == "-":
         return sys.stdin.buffer
-    with errors_of(file):
-        return open(file, "rb")
+    return open(file, "rb")
 
 
 def _read_line(number: int, text: bytes) -> tuple[str, Any]:

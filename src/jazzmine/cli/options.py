@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from jazzmine.cli.output import Refused, error_text, say
+from jazzmine.cli.output import error_text
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Kind
 from jazzmine.records.usage import TraceFilter
 
@@ -46,15 +46,9 @@ def in_ms(text: str) -> int:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before something is deleted, unless `--yes` was given; `Refused` if it is a no."""
-    if yes:
-        return
-    try:
-        if typer.confirm(question, err=True):
-            return
-    except typer.Abort:
-        say("")  # the end of the line with the question
-    raise Refused("nothing was deleted (--yes does it without asking)")
+    """Ask before something is deleted, unless `--yes` was given; end the program if it is a no."""
+    if not yes:
+        typer.confirm(f"{question} (--yes does not ask)", abort=True, err=True)
 
 
 JSONOption = Annotated[

@@ -7,16 +7,12 @@ terminal obeys none of it.
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Sequence
 from html import escape
 from io import StringIO
-from typing import IO, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from pydantic import ValidationError
 from rich.cells import cell_len
@@ -74,51 +70,21 @@ class _Console(Console):
 
 def console(**where: Any) -> Console:
     """Return what prints, in colour on a terminal unless NO_COLOR is set."""
-    return _Console(
-        **where,
-        color_system=None if os.environ.get("NO_COLOR") else "auto",  # Rich leaves bold text bold
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=True,
-    )
+    return _Console(**where, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
-@contextmanager
-def paged(unless: bool = False) -> Iterator[None]:
-    """Show what a block prints with the user's pager, on a terminal that it does not fit on."""
-    pager = os.environ.get("PAGER") or "less"
-    is_there = shutil.which(pager.split(" ")[0]) and not console().is_dumb_terminal
-    if unless or not is_terminal() or not is_there:
-        yield
-        return
-    # As git does: end at once if all fits, keep colours, leave the text on the screen.
-    variables = {"LESS": "FRX", **os.environ}
-    with subprocess.Popen(
-        pager, shell=True, stdin=subprocess.PIPE, encoding="utf-8", errors="replace", env=variables
-    ) as program:
-        _pages.append(console(file=program.stdin, width=console().width, force_terminal=True))
-        try:
-            yield
-        except BrokenPipeError:
-            pass  # the user has seen enough
-        finally:
-            _pages.pop()
-            with suppress(BrokenPipeError):
-                cast("IO[str]", program.stdin).close()
-            while program.poll() is None:
-                with suppress(KeyboardInterrupt):  # the pager gets it, too, and goes on
-                    program.wait()
+# What records the output, while it becomes a page.
+_recording: list[Console] = []
 
 
 def as_page(title: str, show: Callable[[], None]) -> str:
     """Return what a function shows as one HTML file, for reading and printing."""
     recorded = console(file=StringIO(), record=True, force_terminal=True, width=100)
-    _pages.append(recorded)
+    _recording.append(recorded)
     try:
         show()
     finally:
-        _pages.pop()
+        _recording.pop()
     head = _PAGE.replace("{title}", escape(title).replace("{", "{{").replace("}", "}}"))
     return recorded.export_html(inline_styles=True, code_format=head)
 
@@ -138,21 +104,6 @@ class Refused(Exception):
     """What was asked for is not there, was refused, or differs: exit status 1."""
 
 
-@contextmanager
-def errors_of(name: object) -> Iterator[None]:
-    """Distinguish the errors of a file that the user named, or of the output, from a store's."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise Refused(f"{name}: {error.strerror or error}") from error
-
-
-# What collects the output for a pager, while there is one.
-_pages: list[Console] = []
-
-
 def is_terminal() -> bool:
     """Whether standard output is a terminal."""
     return sys.stdout.isatty()
@@ -160,12 +111,11 @@ def is_terminal() -> bool:
 
 def write(text: str | Text) -> None:
     """Print a line (or lines) that `line` or `visible` has made safe."""
-    with errors_of("standard output"):
-        _output().print(text)
+    _output().print(text)
 
 
 def _output() -> Console:
-    return _pages[-1] if _pages else console()
+    return _recording[-1] if _recording else console()
 
 
 def say(text: str) -> None:
@@ -184,8 +134,7 @@ def print_json(value: Any) -> None:
     """Print a value as one line of JSON."""
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
     text = json.dumps(value, ensure_ascii=not is_unicode, separators=(",", ":"))
-    with errors_of("standard output"):
-        sys.stdout.write(escaped(text) + "\n")
+    sys.stdout.write(escaped(text) + "\n")
 
 
 def escaped(text: str) -> str:
@@ -205,8 +154,7 @@ def print_table(
     """
     cells = [list(map(line, row)) for row in (columns, *rows)]
     if not is_terminal():
-        with errors_of("standard output"):
-            sys.stdout.writelines("\t".join(row) + "\n" for row in cells)
+        sys.stdout.writelines("\t".join(row) + "\n" for row in cells)
         return
     table, least = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0)), -_GAP
     for name, *texts in zip(*cells, strict=True):

@@ -72,25 +72,10 @@ class Items:
 
     def __init__(self, store: LongTermMemoryStore) -> None:
         self._store, self._at = store, time_ns() // 1_000_000
-        self._ours: Iterator[StoredItem] | None = None
-        self._next: StoredItem | None = None
 
     def batches(self) -> Iterator[Batch]:
         """Yield all readable items."""
         return (("items", items) for items in iter_items(self._store, self._at, _ITEMS_AT_ONCE))
-
-    def same(self, kind: Sort, records: Sequence[Any]) -> list[Any]:
-        """Return the stored items that have the names of others; these come in their order."""
-        if self._ours is None:
-            self._ours = (item for _, items in self.batches() for item in items)
-            self._next = next(self._ours, None)
-        matches = []
-        for path in map(_path, records):
-            while self._next is not None and _path(self._next) < path:
-                self._next = next(self._ours, None)
-            if self._next is not None and _path(self._next) == path:
-                matches.append(self._next)
-        return matches
 
     def store(self, kind: Sort, records: Sequence[Any]) -> None:
         """Store items, in place of those with their names."""

@@ -12,7 +12,6 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 from pydantic import ValidationError
-from typer import rich_utils
 from typer.core import TyperCommand, TyperGroup
 
 import jazzmine
@@ -24,7 +23,7 @@ from jazzmine.cli.options import (
     StoreOption,
     trace_filter,
 )
-from jazzmine.cli.output import Refused, console, error_text, errors_of
+from jazzmine.cli.output import Refused, console, error_text
 from jazzmine.cli.stores import Stores, unavailable
 from jazzmine.errors import ConfigurationError, InvalidAddressError, JazzmineError
 from jazzmine.inspector.text import visible
@@ -41,8 +40,7 @@ def _statuses() -> Iterator[None]:
     """Make errors one line on standard error and an exit status."""
     try:
         yield
-        with errors_of("standard output"):
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
         # What reads the output wants no more. Nothing is left to be flushed at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -63,59 +61,26 @@ def _status(error: Exception) -> int:
     return UNAVAILABLE if unavailable(error) else REFUSED
 
 
-@contextmanager
-def _reading_arguments() -> Iterator[None]:
-    """Handle the errors of the output while arguments are read, which prints help."""
-    try:
-        with errors_of("standard output"):
-            yield
-    except SystemExit as end:
-        if end.code == 1:  # rich's own answer to a pipe that nobody reads
-            raise BrokenPipeError from None
-        raise
-
-
-def _without_types(params: list[Any]) -> list[Any]:
-    # Typer's help says "<bool>" beside an option that takes no value.
-    for param in params:
-        if getattr(param, "is_flag", False) and param.metavar is None:
-            param.metavar = ""
-    return params
-
-
 class Command(TyperCommand):
-    """A command."""
+    """A command; its help shows no type beside an option that takes no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the arguments and options."""
-        return _without_types(super().get_params(ctx))
-
-    def make_context(self, *args: Any, **extra: Any) -> Any:
-        """Read the arguments."""
-        with _reading_arguments():
-            return super().make_context(*args, **extra)
+        params: list[Any] = super().get_params(ctx)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
 
 
 class Program(TyperGroup):
     """The commands."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options before a command."""
-        return _without_types(super().get_params(ctx))
-
-    def make_context(self, *args: Any, **extra: Any) -> Any:
-        """Read the arguments."""
-        with _statuses(), _reading_arguments():
-            return super().make_context(*args, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         with _statuses():
             return super().invoke(ctx)
 
-
-if os.environ.get("NO_COLOR"):
-    rich_utils.COLOR_SYSTEM = None  # Rich leaves bold text bold
 
 app: typer.Typer = typer.Typer(
     cls=Program,
@@ -125,8 +90,11 @@ app: typer.Typer = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# Parameters of commands that are several options: these, by their type.
-_COMPOSED: dict[Any, dict[str, Any]] = {Stores: STORE_OPTIONS, TraceFilter: FILTER_OPTIONS}
+# Parameters of commands that are several options: what makes them, and these, by their type.
+_COMPOSED: dict[Any, tuple[Callable[..., Any], dict[str, Any]]] = {
+    Stores: (Stores, STORE_OPTIONS),
+    TraceFilter: (trace_filter, FILTER_OPTIONS),
+}
 
 
 def command(name: str) -> Callable[[Function], Function]:
@@ -135,26 +103,25 @@ def command(name: str) -> Callable[[Function], Function]:
     def add(function: Function) -> Function:
         signature = inspect.signature(function, eval_str=True)
         declared = signature.parameters.values()
-        composed = {each.name: each.annotation for each in declared if each.annotation in _COMPOSED}
+        composed = {
+            each.name: _COMPOSED[each.annotation]
+            for each in declared
+            if each.annotation in _COMPOSED
+        }
 
         @functools.wraps(function)
-        def run(context: typer.Context, **values: Any) -> None:
-            for parameter, kind in composed.items():
-                given = {option: values.pop(option) for option in _COMPOSED[kind]}
-                if kind is Stores:
-                    values[parameter] = Stores(**given).or_else(context.obj)
-                else:
-                    values[parameter] = trace_filter(**given)
+        def run(**values: Any) -> None:
+            for parameter, (make, options) in composed.items():
+                values[parameter] = make(**{option: values.pop(option) for option in options})
             function(**values)
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters = [inspect.Parameter("context", kind, annotation=typer.Context)]
-        parameters += [each for each in declared if each.name not in composed]
-        for options in (_COMPOSED[each] for each in composed.values()):
-            for option, annotation in options.items():
-                parameters.append(
-                    inspect.Parameter(option, kind, default=None, annotation=annotation)
-                )
+        parameters = [each for each in declared if each.name not in composed]
+        for _, options in composed.values():
+            parameters += [
+                inspect.Parameter(option, kind, default=None, annotation=annotation)
+                for option, annotation in options.items()
+            ]
         vars(run)["__signature__"] = signature.replace(parameters=parameters)
         app.command(name, cls=Command)(run)
         return function
@@ -164,7 +131,7 @@ def command(name: str) -> Callable[[Function], Function]:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"jazzmine {jazzmine.__version__}", flush=True)
+        print(f"jazzmine {jazzmine.__version__}")
         raise typer.Exit
 
 
@@ -196,4 +163,5 @@ def _before_the_command(
 
     `jazzmine ls`
     """
-    context.obj = Stores(store, memory, items)
+    given = {"store": store, "memory": memory, "items": items}
+    context.default_map = {each.name: given for each in app.registered_commands if each.name}

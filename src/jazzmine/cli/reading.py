@@ -18,7 +18,7 @@ from jazzmine.cli.options import (
     LimitOption,
     UserOption,
 )
-from jazzmine.cli.output import Refused, first_of, paged, print_json, shown, when, write
+from jazzmine.cli.output import Refused, first_of, print_json, shown, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.rendering import (
     print_list,
@@ -32,7 +32,6 @@ from jazzmine.cli.rendering import (
 from jazzmine.cli.stores import ITEMS, MEMORY, Stores, require
 from jazzmine.records.messages import Conversation
 from jazzmine.records.traces import TurnTrace
-from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import MessageStore
 
 AnyRecord = TypeVar("AnyRecord", Conversation, TurnTrace)
@@ -40,8 +39,10 @@ AnyRecord = TypeVar("AnyRecord", Conversation, TurnTrace)
 # The beginning of an id is looked for in so many of the newest records, and has so many characters.
 _RECENT, _SHORTEST = 1_000, 4
 
-# The fields of a working memory that are times, in s.
+# The fields of a working memory that are times, in s. An argument of a tool may have such a name,
+# too, and is mostly a smaller number if it is no time.
 _TIMES = {"called_at", "created_at", "last_updated", "requested_at", "started_at"}
+_FIRST_TIME = 1e8
 
 
 def conversation_of(store: MessageStore, given: str) -> Conversation:
@@ -89,13 +90,12 @@ def list_conversations(
         else:
             listed = opened.get_conversations(limit=limit + 1, after=after)
     columns = ["updated", "conversation", "user", "agent", "title"]
-    with paged(as_json):
-        print_list(
-            first_of(listed, limit),
-            columns,
-            lambda c: (when(c.last_updated_at), c.id, c.user_id, c.agent_id, c.title),
-            as_json=as_json,
-        )
+    print_list(
+        first_of(listed, limit),
+        columns,
+        lambda c: (when(c.last_updated_at), c.id, c.user_id, c.agent_id, c.title),
+        as_json=as_json,
+    )
 
 
 @command("show")
@@ -117,8 +117,7 @@ def show(
     """
     with stores.messages.open() as opened:
         stored = conversation_of(opened, conversation)
-        with paged(as_json):
-            show_whole(opened, stored, last, traces, full, as_json)
+        show_whole(opened, stored, last, traces, full, as_json)
 
 
 def show_whole(
@@ -185,9 +184,8 @@ def context_of(
     if as_json:
         print_records(messages)
         return
-    with paged():
-        for message in messages:
-            show_message(message, full)
+    for message in messages:
+        show_message(message, full)
 
 
 @command("memory")
@@ -208,9 +206,8 @@ def show_memory(
     if as_json:
         print_json(state.to_dict())
         return
-    with paged():
-        for name, value in _without_empty(_with_readable_times(state)).items():
-            show_value(name, value, "", full)
+    for name, value in _readable(state.to_dict()).items():
+        show_value(name, value, "", full)
 
 
 @command("items")
@@ -239,37 +236,30 @@ def list_items(
             items = [each.item for each in matches]
         else:
             items = store.list_items(prefix, user_id=user, limit=limit + 1)
-    with paged(as_json):
-        print_list(
-            first_of(items, limit),
-            ["updated", "namespace", "key", "user", "value"],
-            lambda item: (
-                when(item.updated_at),
-                "/".join(item.namespace),
-                item.key,
-                item.user_id or "",
-                json.dumps(item.value, ensure_ascii=False),
-            ),
-            as_json=as_json,
-        )
+    print_list(
+        first_of(items, limit),
+        ["updated", "namespace", "key", "user", "value"],
+        lambda item: (
+            when(item.updated_at),
+            "/".join(item.namespace),
+            item.key,
+            item.user_id or "",
+            json.dumps(item.value, ensure_ascii=False),
+        ),
+        as_json=as_json,
+    )
 
 
-def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
-    """Return an object without what is empty in it, and in the objects that it holds."""
+def _readable(value: Any) -> Any:
+    """Return a value without what is empty in its objects, and with their times as text."""
+    if isinstance(value, list):
+        return list(map(_readable, value))
+    if not isinstance(value, dict):
+        return value
     shown: dict[str, Any] = {}
     for name, inner in value.items():
-        content = _without_empty(inner) if isinstance(inner, dict) else inner
-        if content not in (None, "", [], {}):
+        if name in _TIMES and isinstance(inner, float) and inner > _FIRST_TIME:
+            shown[name] = when(round(inner * 1000))
+        elif (content := _readable(inner)) not in (None, "", [], {}):
             shown[name] = content
-    return shown
-
-
-def _with_readable_times(memory: WorkingMemory) -> dict[str, Any]:
-    """Return a working memory as a dict, with its own times as text; a tool's data stays."""
-    shown = memory.to_dict()
-    flow, turn = shown["active_flow"] or {}, shown["current_turn"] or {}
-    calls = [*flow.get("tool_call_history", ()), *turn.get("tool_calls", ())]
-    for part in (shown, flow, shown["pending_confirmation"] or {}, *calls):
-        for name in _TIMES & part.keys():
-            part[name] = when(round(part[name] * 1000))
     return shown

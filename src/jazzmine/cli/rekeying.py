@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 
 from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import Refused, counted, line, print_json, say, write
@@ -14,10 +13,9 @@ from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import Stores
 from jazzmine.encryption import Keyring
 from jazzmine.findings import Finding, failed, fine, warning
-from jazzmine.sync import LongTermMemoryStore, WorkingMemoryStore
+from jazzmine.sync import LongTermMemoryStore
 from jazzmine.sync.maintenance import AnyStore, iter_keys, purge
 
-_LOOKED_AT = 100  # so many working memories of a store without keys
 _NAMES = {"states": "working memories", "vectors": "vectors of items"}
 
 
@@ -72,21 +70,11 @@ def _rekey(store: AnyStore, keyring: Keyring | None, as_json: bool, counter: Pro
 def check_keys(store: AnyStore, keyring: Keyring | None) -> Iterator[Finding]:
     """Yield by which keys the values of an encrypted store are encrypted."""
     if keyring is None:
-        if isinstance(store, WorkingMemoryStore):  # the other kinds were read before
-            yield from _check_states(store)
         return
     counts: dict[str, Counter[str | None]] = {}
-    unopened: dict[str, list[str]] = {}
     for batch in iter_keys(store, rekeys=False):
         counts.setdefault(batch.kind, Counter()).update(batch.counts)
-        unopened.setdefault(batch.kind, []).extend(batch.refused)
     for kind, by_key in counts.items():
-        if reasons := unopened[kind]:
-            yield failed(
-                f"{_named(kind)}: {len(reasons):,} do not open, the first of them because"
-                f" {reasons[0]}",
-                "look whether the key is the one that was used, or restore a backup",
-            )
         for key_id, count in by_key.items():
             what = f"{_named(kind)}: {count:,}"
             if key_id is None:
@@ -106,16 +94,6 @@ def check_keys(store: AnyStore, keyring: Keyring | None) -> Iterator[Finding]:
                 )
             else:
                 yield fine(f"{what} encrypted with {key_id!r}")
-
-
-def _check_states(store: WorkingMemoryStore) -> Iterator[Finding]:
-    for batch in islice(iter_keys(store, rekeys=False), _LOOKED_AT):
-        if key_id := next(filter(None, batch.counts), None):
-            yield failed(
-                f"working memories are encrypted with the key {key_id!r}, and there are no keys",
-                "set JAZZMINE_ENCRYPTION",
-            )
-            return
 
 
 def _named(kind: str) -> str:

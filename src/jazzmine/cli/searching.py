@@ -17,7 +17,7 @@ from jazzmine.cli.options import (
     UntilOption,
     UserOption,
 )
-from jazzmine.cli.output import counted, first_of, line, paged, print_json, when, write
+from jazzmine.cli.output import counted, first_of, line, print_json, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import Stores
@@ -71,9 +71,8 @@ def search(
             message = match.message.model_dump(mode="json")
             print_json({"message": message, "score": match.score, "spans": match.spans})
     else:
-        with paged():
-            for match in matches:
-                _show(match)
+        for match in matches:
+            _show(match)
     if not matches:
         raise typer.Exit(1)
 
@@ -130,12 +129,10 @@ def _fill(store: MessageStore) -> int:
     indexed = 0
     with counting() as counter:
         counter.begin("indexing messages")
-        while True:
-            count, left = fill_search(store, _AT_ONCE)
-            if not count and not left:
-                return indexed
+        while (count := fill_search(store, _AT_ONCE)) is not None:
             indexed += count
             counter.step(count)
+    return indexed
 
 
 def check_search(store: MessageStore) -> Iterator[Finding]:

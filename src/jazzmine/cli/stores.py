@@ -86,9 +86,6 @@ class Named(Generic[AnyStore]):
         if not (pending := self.pending()):
             return
         name = self._argument or f"this {self.kind.name}"
-        is_default = self.kind is MESSAGES and self.config == self.kind.read({})
-        if is_default and not self.kind.is_named(None):
-            name = "the default store (name another in --store)"
         path = getattr(self.config, "path", None)
         if path is not None and not os.path.exists(path):
             raise Refused(
@@ -103,7 +100,7 @@ class Named(Generic[AnyStore]):
     @contextmanager
     def open(self, *, create: bool = False) -> Iterator[AnyStore]:
         """Open the store for a block; only with `create` it may be made, or brought up to date."""
-        if create and self.config.storage == "memory":
+        if self.config.storage == "memory":
             raise Refused("memory: belongs to one process: what is stored there is lost at its end")
         if not create:
             self.require_current()
@@ -117,11 +114,6 @@ class Stores:
 
     def __init__(self, store: str | None, memory: str | None, items: str | None) -> None:
         self._urls = (store, memory, items)
-
-    def or_else(self, other: Stores) -> Stores:
-        """Return these stores, and those of another that these do not name."""
-        pairs = zip(self._urls, other._urls, strict=True)
-        return Stores(*(ours or theirs for ours, theirs in pairs))
 
     @property
     def messages(self) -> Named[MessageStore]:
@@ -165,6 +157,4 @@ def require(named: Named[AnyStore] | None, kind: Kind[AnyStore]) -> Named[AnySto
 
 def unavailable(error: BaseException) -> bool:
     """Whether an error says that the store could not be reached, or that its time was over."""
-    return isinstance(error, (StoreUnavailableError, TimeoutError)) or (
-        isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
-    )
+    return isinstance(error, (StoreUnavailableError, TimeoutError))

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from jazzmine.cli.options import AfterOption, FullOption, JSONOption, LimitOption
-from jazzmine.cli.output import Refused, first_of, line, paged, print_table, when, write
+from jazzmine.cli.output import Refused, first_of, line, print_table, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.reading import only_one
 from jazzmine.cli.rendering import print_list, print_records, show_calls, trace_line
@@ -47,14 +47,13 @@ def list_traces(
     with stores.messages.open() as opened:
         listed = opened.find_turn_traces(where, limit=limit + 1, after=after)
     columns = ["started", "trace", "conversation", "turn", "ms", "tokens", "intent", "error"]
-    with paged(as_json):
-        print_list(
-            first_of(listed, limit),
-            columns,
-            _row,
-            as_json=as_json,
-            numbers=("turn", "ms", "tokens"),
-        )
+    print_list(
+        first_of(listed, limit),
+        columns,
+        _row,
+        as_json=as_json,
+        numbers=("turn", "ms", "tokens"),
+    )
 
 
 def trace_of(store: MessageStore, given: str) -> TurnTrace:
@@ -71,10 +70,9 @@ def _show_turn(trace: TurnTrace, full: bool, as_json: bool) -> None:
     if as_json:
         print_records([trace])
         return
-    with paged():
-        write(line(f"{when(trace.started_at_ms)}  {trace.id}  {trace.conversation_id}"))
-        write(line(trace_line(trace, full)))
-        show_calls(trace, full)
+    write(line(f"{when(trace.started_at_ms)}  {trace.id}  {trace.conversation_id}"))
+    write(line(trace_line(trace, full)))
+    show_calls(trace, full)
 
 
 def _row(trace: TurnTrace) -> tuple[object, ...]:
@@ -137,5 +135,4 @@ def usage(
             at_least(money(group.cost_usd), group.cost_usd, group.unpriced_calls) for group in sums
         ]
     rows = zip((group.key for group in sums), *columns.values(), strict=True)
-    with paged():
-        print_table([by, *columns], rows, numbers=columns)
+    print_table([by, *columns], rows, numbers=columns)

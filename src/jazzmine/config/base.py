@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, field, fields
 from string import whitespace
@@ -10,12 +11,7 @@ from typing import Any, ClassVar
 from jazzmine.encryption import Keyring, keyring_of
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
-__all__ = [
-    "BackendConfig",
-    "path_of",
-    "require_text",
-    "trimmed",
-]
+logger: logging.Logger = logging.getLogger(__name__)
 
 _AROUND = f"{whitespace}\u00a0\u200b\ufeff"
 
@@ -152,6 +148,8 @@ def _require(key: str, value: object, default: object) -> None:
             raise _wrong(key, "a number of seconds", value)
         if not 0 < value < float("inf"):
             raise ConfigurationError(f"{key} must be more than 0 s, not {value}")
+        if default < 1000 <= value:
+            logger.warning("%s is %g s: it is in seconds, not in ms", key, value)
     elif isinstance(default, int):
         if isinstance(value, bool) or not isinstance(value, int):
             raise _wrong(key, "an integer", value)

@@ -27,13 +27,6 @@ from jazzmine.config.working_memories import (
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
-__all__ = [
-    "long_term_memory_config",
-    "message_store_config",
-    "shared_config",
-    "working_memory_config",
-]
-
 # The first class of each tuple is the default.
 _MESSAGE_STORES: tuple[type[BackendConfig], ...] = (
     JSONStoreConfig,
@@ -225,8 +218,9 @@ def _read_mapping(
             # Perhaps the key "storage" was forgotten: this storage is the default.
             others = [repr(each.storage) for each in kinds if key in each.__dataclass_fields__]
             meant = f"; it is one of {' and '.join(others)}" if others else ""
+            default = "" if "storage" in config else ", the default"
             raise ConfigurationError(
-                f"unknown key {key!r} for storage {kind.storage!r}"
+                f"unknown key {key!r} for storage {kind.storage!r}{default}"
                 f"{meant or hint(str(key), ['storage', *names])}"
             )
     for option in known:

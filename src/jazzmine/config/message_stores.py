@@ -10,14 +10,6 @@ from urllib.parse import unquote
 from jazzmine.config.base import BackendConfig, path_of, require_text
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
-__all__ = [
-    "JSONStoreConfig",
-    "MemoryMessagesConfig",
-    "MongoDBConfig",
-    "PostgresConfig",
-    "SQLiteConfig",
-]
-
 
 @dataclass(frozen=True)
 class FileConfig(BackendConfig):

@@ -11,15 +11,6 @@ from jazzmine.config.message_stores import MemoryMessagesConfig, PostgresConfig,
 from jazzmine.encryption import Keyring
 from jazzmine.errors import InvalidAddressError
 
-__all__ = [
-    "MemoryOptions",
-    "MemoryStoreConfig",
-    "MoreMemoryOptions",
-    "PostgresMemoryConfig",
-    "RedisConfig",
-    "SQLiteMemoryConfig",
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryOptions(BackendConfig):

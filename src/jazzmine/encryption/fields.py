@@ -25,8 +25,6 @@ from jazzmine.records.traces import (
     TurnTrace,
 )
 
-__all__ = ["ENCRYPTED", "PARTS", "READABLE"]
-
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())

@@ -18,8 +18,6 @@ from jazzmine.records.rows import body_of
 if TYPE_CHECKING:
     from jazzmine.config import BackendConfig
 
-__all__ = ["ItemCodec", "item_codec", "value_of"]
-
 # The beginning of encrypted bytes, before `ID:`.
 _HEAD = b"jazzmine:sealed:"
 

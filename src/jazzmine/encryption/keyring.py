@@ -15,8 +15,6 @@ from pydantic_core import CoreConfig, SchemaValidator, core_schema
 from jazzmine.errors import ConfigurationError, DecryptionError
 from jazzmine.extras import extra
 
-__all__ = ["ENCRYPTION", "Keyring", "context", "keyring_of", "require_accepted"]
-
 #: The environment variable with the keys.
 ENCRYPTION = "JAZZMINE_ENCRYPTION"
 

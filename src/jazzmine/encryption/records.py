@@ -25,8 +25,6 @@ from jazzmine.records.usage import TraceFilter
 if TYPE_CHECKING:
     from jazzmine.config import BackendConfig
 
-__all__ = ["NO_SEARCH", "RecordCodec", "record_codec", "require_readable"]
-
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 _NAMES: dict[type[Record], str] = {
@@ -91,7 +89,6 @@ class RecordCodec:
     def _decrypted(
         self, kind: type[Record], body: dict[str, Any], record_id: str, owner: str
     ) -> dict[str, Any]:
-        """Return the body of a record with its decrypted values."""
         name = f"{_NAMES[kind]} {record_id!r}"
         metadata: Any = body.get("metadata")
         text = encrypted_text(metadata)

@@ -13,8 +13,6 @@ from jazzmine.records.stored_memory import Data, Stored
 from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["StateForm"]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 # Versions without encryption refuse this number, and leave the state as it is.

@@ -11,8 +11,6 @@ from pydantic import ValidationError
 from jazzmine.encryption.keyring import Keyring
 from jazzmine.errors import ConfigurationError, DecryptionError
 
-__all__ = ["SAMPLED", "KeysFound", "require_right_keys"]
-
 #: The number of records of a kind that are decrypted when a store is opened.
 SAMPLED = 20
 
@@ -23,7 +21,7 @@ class KeysFound(NamedTuple):
     Attributes:
         kind: the kind of the values, such as "messages".
         counts: the number of values by the id of their key; None counts plain values.
-        refused: a text for each value that was not encrypted anew, or does not open.
+        refused: a text for each value that was not encrypted anew.
     """
 
     kind: str

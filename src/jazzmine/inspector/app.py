@@ -26,8 +26,6 @@ from jazzmine.inspector.filters import BadFilter
 from jazzmine.inspector.pages import Pages, Stores
 from jazzmine.inspector.security import LOOPBACK, STATIC, Access, Guard
 
-__all__ = ["create_app", "listen", "serve"]
-
 _STATIC_FILES = Path(__file__).with_name("static")
 
 _SECONDS_TO_END = 2

@@ -8,8 +8,6 @@ from typing import Any
 
 from jazzmine.records.usage import UsageSummary
 
-__all__ = ["bars", "columns"]
-
 MOST_BARS = 50
 
 # Above so many days, a column is a month.

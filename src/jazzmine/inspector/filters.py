@@ -8,8 +8,6 @@ from datetime import UTC, date, datetime, timedelta
 
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["BadFilter", "TurnFilter"]
-
 DAY = 86_400_000
 
 

@@ -7,8 +7,6 @@ import re
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-__all__ = ["markdown"]
-
 _ADDRESS = re.compile(r"(https?://|mailto:|#)", re.IGNORECASE)
 _PLAIN = {"paragraph_open", "paragraph_close", "inline", "text", "softbreak"}
 

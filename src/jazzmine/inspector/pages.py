@@ -29,8 +29,6 @@ from jazzmine.inspector.text import FILTERS, address, day_of, excerpt
 from jazzmine.inspector.threads import PAGE, entries, later_window, question_of, read_window
 from jazzmine.records.timeline import timeline
 
-__all__ = ["Pages", "Stores"]
-
 CONVERSATIONS = 50
 TURNS = 100
 RESULTS = 50
@@ -316,7 +314,6 @@ class Pages:
 
 
 def _fields(request: Request, *names: str) -> dict[str, str]:
-    """Return the values of the fields of a page's form."""
     return {name: request.query_params.get(name, "").strip() for name in names}
 
 

@@ -12,8 +12,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["LOOPBACK", "STATIC", "Access", "Guard"]
-
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 # The files of the package, in which there is no stored data.

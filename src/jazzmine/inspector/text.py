@@ -12,8 +12,6 @@ from urllib.parse import urlencode
 from jazzmine.records.timeline import at_least, money, problems, unpriced, unreported
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["CONTROLS", "FILTERS", "address", "cost_of", "day_of", "excerpt", "visible", "when"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Controls, the marks that change the direction of text or hide it, and halves of surrogates.

@@ -12,8 +12,6 @@ from jazzmine.core import Message, MessageRole, MessageStore, TurnTrace
 from jazzmine.inspector.markdown import markdown
 from jazzmine.inspector.text import clipped, day_of
 
-__all__ = ["PAGE", "Entry", "Window", "entries", "later_window", "question_of", "read_window"]
-
 PAGE = 200
 
 # Of a page so many characters are shown as Markdown, the newest answers first; it takes long.

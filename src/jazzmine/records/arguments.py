@@ -8,25 +8,10 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from jazzmine.records.base import warn_of_seconds
+from jazzmine.records.base import warn_of_unit
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import MessageRole
 from jazzmine.records.types import MAX_INT, MAX_PARTS, MIN_INT, plain_json
-
-__all__ = [
-    "optional_id",
-    "require_choice",
-    "require_count",
-    "require_id",
-    "require_ids",
-    "require_metadata",
-    "require_namespace",
-    "require_revision",
-    "require_roles",
-    "require_text",
-    "require_texts",
-    "require_time",
-]
 
 
 def require_id(name: str, value: object) -> str:
@@ -132,11 +117,11 @@ def require_count(name: str, value: object, least: int = 0) -> int:
 def require_time(name: str, value: object) -> int:
     """Check a time in ms, and return it, or the nearest 64-bit integer.
 
-    A time before 1990 is logged: it is probably in seconds.
+    A time before 1990 or after 2500 is logged: it probably has another unit.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int (ms since 1970, UTC), not {type(value).__name__}")
-    warn_of_seconds(f"the argument {name}", value)
+    warn_of_unit(f"the argument {name}", value)
     return max(MIN_INT, min(value, MAX_INT))
 
 

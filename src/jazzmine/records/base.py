@@ -11,18 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, Ty
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails, PydanticSerializationError, SchemaSerializer
 
-__all__ = [
-    "FlaggedShown",
-    "Record",
-    "RecordKind",
-    "Snapshot",
-    "json_of",
-    "require_stored",
-    "snapshot",
-    "snapshot_all",
-    "warn_of_seconds",
-]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 # The kinds of records of a message store, in the order in which they depend on each other.
@@ -65,25 +53,29 @@ class Record(BaseModel):
                 raise with_hints(error, type(self)) from None
             for name in self.moments:
                 if name in data:
-                    warn_of_seconds(f"{type(self).__name__}.{name}", getattr(self, name))
+                    warn_of_unit(f"{type(self).__name__}.{name}", getattr(self, name))
 
         # Stored data are validated without this method.
         __init__.__pydantic_base_init__ = True
 
 
-# 1990 in ms: an earlier time that a program gives is probably in seconds.
+# 1990 and 2500 in ms, and 2096 in ns: larger numbers stand for no end.
 _FIRST_MS = 631_152_000_000
+_LAST_MS = 16_725_225_600_000
+_LAST_NS = 4_000_000_000_000_000_000
 
 
-def warn_of_seconds(name: str, ms: int | None) -> None:
-    """Log once that a field or an argument is in ms, if its value is probably in seconds."""
+def warn_of_unit(name: str, ms: int | None) -> None:
+    """Log once that a field or an argument is in ms, if its value probably has another unit."""
     if ms is not None and 0 < ms < _FIRST_MS:
-        _warn_once(name)
+        _warn_once(name, "before 1990", "seconds")
+    elif ms is not None and _LAST_MS < ms < _LAST_NS:
+        _warn_once(name, "after 2500", "microseconds or nanoseconds")
 
 
 @cache
-def _warn_once(name: str) -> None:
-    logger.warning("%s is before 1990: it is in ms since 1970, not in seconds", name)
+def _warn_once(name: str, when: str, unit: str) -> None:
+    logger.warning("%s is %s: it is in ms since 1970, not in %s", name, when, unit)
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -133,8 +125,8 @@ def snapshot_all(records: Iterable[AnyRecord], kind: type[AnyRecord]) -> list[Sn
         TypeError: one of them is not a `kind`, or a record was passed instead of several.
         ValidationError: as in `snapshot`.
     """
-    if isinstance(records, Record):
-        # Iterating over it would give its fields.
+    if isinstance(records, Record) or not isinstance(records, Iterable):
+        # Iterating over a record would give its fields.
         raise TypeError(f"expected a list of {kind.__name__}, got a {type(records).__name__}")
     return [snapshot(record, kind) for record in records]
 

@@ -9,15 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from jazzmine.records.arguments import require_count
 from jazzmine.records.messages import Message, MessageRole
 
-__all__ = [
-    "CALLERS",
-    "LEAST_TOKENS",
-    "MOST_ANSWERS",
-    "ContextWindow",
-    "estimated_tokens",
-    "split_at_answer",
-]
-
 # The roles of messages that call tools.
 CALLERS = frozenset({MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT})
 

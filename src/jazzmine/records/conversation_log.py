@@ -15,22 +15,6 @@ from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 
-__all__ = [
-    "DeletedCounts",
-    "Refusal",
-    "distinct",
-    "fork_salt",
-    "forked",
-    "forked_id",
-    "in_order",
-    "merged",
-    "messages_stored_before",
-    "not_before",
-    "require_one_conversation",
-    "unknown_conversation",
-]
-
-
 AnyRecord = TypeVar("AnyRecord", Message, TurnTrace)
 
 
@@ -172,7 +156,7 @@ def messages_stored_before(
     if stored:
         raise IntegrityError(
             f"only some of the messages are stored already: {', '.join(map(repr, stored))};"
-            " repeat an append with the same messages"
+            " repeat an append with the same messages, or append only new ones"
         )
     raise NotFoundError(f"message {replace_after!r} is no message of this conversation")
 

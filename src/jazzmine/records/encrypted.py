@@ -6,8 +6,6 @@ from typing import Any
 
 from jazzmine.errors import DecryptionError
 
-__all__ = ["ENCRYPTED_KEY", "encrypted_text", "encrypted_without_keys"]
-
 #: The only key of the JSON object in place of an encrypted value; its value is `ID:BASE64`. No
 #: application uses it in metadata or in the value of an item.
 ENCRYPTED_KEY = "jazzmine:sealed"

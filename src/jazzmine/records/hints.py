@@ -8,8 +8,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-__all__ = ["with_hints"]
-
 # The names of a message's fields and roles in other libraries.
 _SYNONYMS = {
     "content": "original_content",

@@ -12,18 +12,6 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = [
-    "Append",
-    "ConversationOwner",
-    "ConversationPage",
-    "Fork",
-    "MessageOwner",
-    "MessagePage",
-    "NewestPage",
-    "TracePage",
-    "Turn",
-]
-
 # The field of a record that an id of a hook is compared with.
 ConversationOwner: TypeAlias = Literal["user_id", "agent_id"]
 MessageOwner: TypeAlias = Literal["conversation_id", "user_id"]

@@ -10,15 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = [
-    "after_items",
-    "end_of",
-    "namespace_path",
-    "path_of",
-    "split_namespace",
-    "split_path",
-]
-
 _END, _ESCAPE = "\x01", "\x02"
 _SPECIAL = re.compile("[\0\x01\x02]")
 _ESCAPED = re.compile("\x02(.)", re.DOTALL)

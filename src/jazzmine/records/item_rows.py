@@ -16,28 +16,6 @@ from jazzmine.records.items import MemoryItem
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.unreadable import Unreadable, unreadable
 
-__all__ = [
-    "Cursor",
-    "ItemChange",
-    "ItemConflict",
-    "ItemDecoder",
-    "ItemQuery",
-    "ItemRow",
-    "ItemVersion",
-    "Order",
-    "Outcome",
-    "Reads",
-    "Renewal",
-    "Stored",
-    "StoredItem",
-    "cursor_of",
-    "is_expected",
-    "item_conflict",
-    "path_text",
-    "row_owner",
-    "row_revision",
-]
-
 Order: TypeAlias = Literal["key", "updated"]
 Reads: TypeAlias = Literal["items", "values", "vectors", "all"]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["contains", "equal_json"]
-
 
 def contains(fields: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     """Return whether an object has all these keys with equal values."""

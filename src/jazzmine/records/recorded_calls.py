@@ -16,8 +16,6 @@ from jazzmine.records.storable import storable_json, storable_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["ModelCall", "ToolCall", "open_tools", "text_of"]
-
 CallRecord = TypeVar("CallRecord", LLMCallRecord, ToolTrace)
 
 

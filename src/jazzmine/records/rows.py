@@ -13,8 +13,6 @@ from jazzmine.records.base import Record, require_stored
 from jazzmine.records.encrypted import ENCRYPTED_KEY, encrypted_text, encrypted_without_keys
 from jazzmine.records.unreadable import Unreadable, unreadable
 
-__all__ = ["Row", "RowDecoder", "are_many", "body_of", "row_id"]
-
 Row: TypeAlias = Sequence[Any]
 """A stored record: its id (a str, or UTF-8), then its body, then what only its back end reads.
 
@@ -157,6 +155,13 @@ def body_of(row: Row) -> Any:
         return from_json(body)
     except ValueError:
         return None
+
+
+def id_in(row: Row, name: str) -> str:
+    """Return an id in the record of a row as it is stored; "" if the row cannot be read."""
+    body = body_of(row)
+    value = body.get(name) if isinstance(body, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def row_id(row: Row) -> str:

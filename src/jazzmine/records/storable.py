@@ -12,8 +12,6 @@ from pydantic_core import to_jsonable_python
 from jazzmine.records.base import Record
 from jazzmine.records.types import MAX_INT, MIN_INT, plain_json
 
-__all__ = ["MAX_VALUE", "storable_copy", "storable_json", "storable_text"]
-
 # The number of characters that are kept of one value.
 MAX_VALUE = 50_000
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 
-__all__ = ["Step", "at_least", "money", "problems", "timeline", "unpriced", "unreported"]
-
 
 @dataclass(frozen=True)
 class Step:

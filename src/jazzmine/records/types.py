@@ -8,24 +8,12 @@ from typing import Annotated, Any
 from pydantic import Field, GetCoreSchemaHandler, StringConstraints
 from pydantic_core import PydanticCustomError, core_schema
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_INT",
-    "MAX_PARTS",
-    "MIN_INT",
-    "Id",
-    "Int64",
-    "JsonObject",
-    "JsonValue",
-    "Text",
-    "copy_json",
-    "plain_json",
-]
-
 MAX_DEPTH = 64
 # Of the namespace of an item.
 MAX_PARTS = 16
 _CONSTANTS = frozenset((bool, type(None)))
+# Methods of pydantic, numpy and datetime that return what JSON can hold.
+_CONVERSIONS = ("model_dump", "tolist", "isoformat")
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 
 # A length constraint, even an empty one, makes pydantic encode the string as UTF-8: a lone
@@ -96,7 +84,10 @@ def _copy(value: Any, depth: int) -> Any:
         return _copy_object(value, depth)
     if isinstance(value, (list, tuple)):
         return _copy_array(value, depth)
-    raise _Refused(f"JSON cannot hold a value of type {kind.__name__}")
+    # numpy has a type named bool.
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    hint = next((f"; take its {call}()" for call in _CONVERSIONS if hasattr(value, call)), "")
+    raise _Refused(f"JSON cannot hold a value of type {name}{hint}")
 
 
 def _copy_object(value: dict[Any, Any], depth: int) -> dict[str, Any]:

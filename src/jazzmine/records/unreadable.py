@@ -11,8 +11,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from jazzmine.records.base import Record
 
-__all__ = ["Unreadable", "reasons_of", "titled", "unreadable"]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 _LOGGED_AT_MOST = 10_000

@@ -12,8 +12,6 @@ from jazzmine.closest import hint
 from jazzmine.errors import ConfigurationError
 from jazzmine.extras import extra
 
-__all__ = ["Analyser", "Word", "analyser_for", "folded", "is_part_of_pair", "terms_of"]
-
 # An index entry must be small enough for every back end: a tsvector has at most 1 MB, and for each
 # pair of characters it needs 12 bytes beside them. In characters, in UTF-8 bytes, in characters.
 _LONGEST_TEXT, _MOST_BYTES, _LONGEST_WORD = 100_000, 120_000, 64

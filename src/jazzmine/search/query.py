@@ -8,18 +8,6 @@ from typing import NamedTuple
 
 from jazzmine.search.analyser import Analyser, Word, is_part_of_pair
 
-__all__ = [
-    "Clause",
-    "FoundPage",
-    "Query",
-    "SearchScope",
-    "SearchState",
-    "Term",
-    "parse_query",
-    "spans_of",
-]
-
-
 # An agent may ask with a whole text.
 _MOST_CLAUSES = 64
 

@@ -9,18 +9,6 @@ from typing import Any, TypeAlias
 from jazzmine.search.analyser import Analyser
 from jazzmine.search.query import Clause, Query, Term, parse_query
 
-__all__ = [
-    "MOST_FOUND_COUNTED",
-    "MOST_MESSAGES_COUNTED",
-    "MOST_READ",
-    "Counts",
-    "clauses_to_find",
-    "matches",
-    "ranked",
-    "ranked_by_words",
-    "text_of",
-]
-
 MOST_READ = 2000
 """How many messages a search reads."""
 
@@ -94,7 +82,6 @@ def _forms_by_part(texts: Iterable[Iterable[str]]) -> dict[str, set[str]]:
 
 
 def _forms_of(term: Term, by_part: Mapping[str, set[str]]) -> set[str]:
-    """Return the forms that count as a term."""
     parts: Iterable[str] = term.forms
     if term.is_prefix:
         parts = [part for part in by_part if part.startswith(term.forms)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
+from jazzmine._compat.concurrency import AsyncMethod as Method
 from jazzmine._compat.concurrency import AsyncThreadEvent as ThreadEvent
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.backends.sqlite.database import Database
@@ -16,8 +18,7 @@ from jazzmine.config import SQLiteConfig
 from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.errors import StoreUnavailableError
 
-__all__ = ["AnyDatabase", "SQLiteClient", "file_client"]
-
+P = ParamSpec("P")
 T = TypeVar("T")
 AnyDatabase: TypeAlias = Database | MemoryDatabase
 
@@ -131,6 +132,26 @@ class SQLiteClient:
     async def purge(self) -> None:
         """Remove what was deleted from the database's files, or log that it could not be done."""
         await run_blocking(self.database.purge, call_deadline(self.database.timeout))
+
+
+def reading(
+    query: Callable[Concatenate[sqlite3.Connection, P], T], records: int | None = 1
+) -> Method[P, T]:
+    """Return the hook of a back end that has `read` called by its client."""
+
+    async def hook(self: Any, *arguments: Any) -> Any:
+        return await self.client.read(query, *arguments, records=records)
+
+    return cast("Method[P, T]", hook)
+
+
+def writing(change: Callable[Concatenate[sqlite3.Connection, P], T]) -> Method[P, T]:
+    """Return the hook of a back end that has `write` called by its client."""
+
+    async def hook(self: Any, *arguments: Any) -> Any:
+        return await self.client.write(change, *arguments)
+
+    return cast("Method[P, T]", hook)
 
 
 def file_client(config: SQLiteConfig, *components: Component) -> SQLiteClient:

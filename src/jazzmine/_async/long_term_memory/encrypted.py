@@ -23,8 +23,6 @@ from jazzmine.records.item_rows import (
 )
 from jazzmine.records.json_values import contains
 
-__all__ = ["decrypted", "iter_item_keys", "matching"]
-
 # Decrypting so many rows takes longer than passing them to a thread.
 _FEW = 200
 
@@ -74,9 +72,9 @@ async def iter_item_keys(
     """Yield the keys of some items at a time, and those of their vectors.
 
     With `rekeys`, values of other keys are encrypted with the first one, unless the item is changed
-    meanwhile. Otherwise values are decrypted only, to check them.
+    meanwhile.
     """
-    keyring, cursor, size = codec.keyring, None, backend.deleted_at_once
+    cursor, size = None, backend.deleted_at_once
     rows: Sequence[ItemRow] = [()] * size
     while len(rows) == size:
         rows = await backend.list_items(ItemQuery(reads="all"), size, cursor)
@@ -91,11 +89,11 @@ async def iter_item_keys(
             keys = list(map(key_id, stored))
             for row, key in zip(stored, keys, strict=True):
                 try:
-                    if key != keyring.first_id if rekeys else key in keyring.ids:
+                    if rekeys and key != codec.keyring.first_id:
                         versions.append(rekeyed(row))
                 except DecryptionError as error:
                     refused.append(str(error))
-            if versions and rekeys:
+            if versions:
                 await backend.rewrite(versions)
             if stored:
                 yield KeysFound(kind, Counter(keys), refused)

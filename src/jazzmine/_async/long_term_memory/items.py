@@ -43,9 +43,14 @@ from jazzmine.records.item_rows import (
 )
 from jazzmine.records.items import DeleteItem, FoundItem, MemoryItem, PutItem
 from jazzmine.search.ranking import ranked_by_words, text_of
-from jazzmine.search.vectors import Embed, Ranking, fused, packed_vectors, ranked_by_vector
-
-__all__ = ["StoredItems", "prepared_change"]
+from jazzmine.search.vectors import (
+    Embed,
+    Ranking,
+    fused,
+    packed_vectors,
+    ranked_by_vector,
+    require_vectors,
+)
 
 # Among how many items, the newest ones, a search looks for words.
 _SEARCHED = 2_000
@@ -103,7 +108,6 @@ class StoredItems(Store[ItemBackend]):
         return rows if self.codec is None else await decrypted(self.codec, rows, reads)
 
     def _encoded(self, change: ItemChange) -> ItemChange:
-        """Return a change as it is stored."""
         return change if self.codec is None else self.codec.encrypted(change)
 
     async def _apply(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
@@ -136,12 +140,12 @@ class StoredItems(Store[ItemBackend]):
         ]
 
     async def _vectors(self, texts: list[str]) -> list[Any]:
-        """Return the vector of each text."""
         if not texts:
             return []
         assert self.embed is not None
-        vectors = list(await run_given(self.embed, texts))
+        returned = await run_given(self.embed, texts)
         begin_call()  # the user's function takes as long as it does
+        vectors = list(require_vectors("a list of vectors", returned))
         if len(vectors) != len(texts):
             raise ValueError(f"embed returned {len(vectors)} vectors for {len(texts)} texts")
         return vectors

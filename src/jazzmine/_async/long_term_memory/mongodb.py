@@ -8,8 +8,6 @@ from jazzmine.encryption.items import item_codec
 from jazzmine.extras import extra
 from jazzmine.search.vectors import Embed
 
-__all__ = ["MongoDBLongTermMemoryStore"]
-
 
 class MongoDBLongTermMemoryStore(LongTermMemoryStore):
     """A long-term memory in a MongoDB database, which any number of processes may share.

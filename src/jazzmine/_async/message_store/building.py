@@ -10,8 +10,6 @@ from jazzmine.records.base import Snapshot
 from jazzmine.records.messages import Message
 from jazzmine.search.analyser import Analyser
 
-__all__ = ["built"]
-
 T = TypeVar("T")
 Given = TypeVar("Given")
 

@@ -29,8 +29,6 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import row_id
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["ConversationMethods"]
-
 
 class ConversationMethods(StoredRecords):
     """Stores, lists, changes, copies and deletes conversations, and appends to them."""
@@ -313,7 +311,8 @@ class ConversationMethods(StoredRecords):
 
         Raises:
             NotFoundError: the conversation is not stored, or `until` is no message of it.
-            ConflictError: another conversation with the new one's id is stored.
+            ConflictError: another conversation with the new one's id is stored, or one that was
+                copied up to another message than `until`.
         """
         owner = require_id("conversation_id", conversation_id)
         last = optional_id("until", until)
@@ -332,13 +331,12 @@ class ConversationMethods(StoredRecords):
     async def _ids_of_copy(self, fork: Fork) -> dict[str, str] | None:
         """Return what `fork` returned when it was done before; None if it was not."""
         page = MessagePage("conversation_id", fork.conversation_id, None, None)
-        sources = list(map(row_id, await self.backend.list_messages(page)))
-        if fork.until in sources:
-            del sources[sources.index(fork.until) + 1 :]
+        sources = map(row_id, await self.backend.list_messages(page))
         ids = {source: forked_id(fork.salt, source) for source in sources}
         copies = set(map(row_id, await self.backend.get_messages(list(ids.values()))))
-        if copies:
-            return {source: copy for source, copy in ids.items() if copy in copies}
+        copied = {source: copy for source, copy in ids.items() if copy in copies}
+        if copied:
+            return copied if fork.until in (None, next(reversed(copied))) else None
         stored = await self.backend.get_conversation(fork.copy.record.id)
         is_copy = stored is not None and self._conversations.record(stored) == fork.copy.record
         return {} if is_copy and not ids else None

@@ -10,8 +10,6 @@ from jazzmine.config import JSONStoreConfig
 from jazzmine.encryption.records import record_codec
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["JSONMessageStore"]
-
 
 class JSONBackend(SQLiteBackend):
     """Messages in a JSON file, whose records are in a database in memory."""
@@ -20,7 +18,9 @@ class JSONBackend(SQLiteBackend):
 
     # Each step writes the whole file.
     deleted_at_once = 100_000
-    indexed_at_once = MAX_INT
+
+    async def fill_search(self, size: int) -> int | None:
+        return await super().fill_search(MAX_INT)
 
 
 class JSONMessageStore(MessageStore):

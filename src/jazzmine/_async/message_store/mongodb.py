@@ -7,8 +7,6 @@ from jazzmine.config import MongoDBConfig
 from jazzmine.encryption.records import record_codec
 from jazzmine.extras import extra
 
-__all__ = ["MongoDBMessageStore"]
-
 
 class MongoDBMessageStore(MessageStore):
     """A message store in a MongoDB database, which any number of processes may share.

@@ -1,4 +1,4 @@
-"""The search index in a MongoDB database, and the searches in it.
+"""The search index in a MongoDB database, and the searches and pages in it.
 
 The entry of a message is in its document, so that it is written and deleted with it.
 """
@@ -7,26 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from pymongo import UpdateOne
 
 from jazzmine._async.clients.mongodb.client import MongoDBClient
+from jazzmine._async.clients.mongodb.types import Session
 from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine._async.message_store.searching import run_analysis
 from jazzmine.backends.mongodb import words
 from jazzmine.backends.mongodb.documents import HIDDEN, Document, id_of, searched_fields
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES
-from jazzmine.backends.mongodb.queries import equal
+from jazzmine.backends.mongodb.queries import Listing, equal
 from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
-__all__ = ["MongoDBSearch"]
-
 _INDEXED_AT_ONCE = 500
+
+# The maximum number of documents in a reply; the server also limits a reply to 16 MiB.
+DOCUMENTS_A_REPLY = 1_000
+
+# The server refuses a sum of skip and limit beyond 64 bits.
+_MOST = 2**32
 
 
 def _updates(documents: Sequence[Document], analyser: Analyser) -> list[UpdateOne]:
@@ -52,7 +56,6 @@ class MongoDBSearch(MessageBackend):
         self._analyser: Analyser | None = None
         # The projection of what others than searches read.
         self._projection: dict[str, int] | None = None
-        self._unindexed: int | None = None
 
     async def search_state(self) -> SearchState | None:
         noted = await self.client.run(lambda: self.client.schema.noted("search"))
@@ -71,22 +74,17 @@ class MongoDBSearch(MessageBackend):
         if (state and state.language) == language:
             return
         await self.client.migrate(lambda: self.client.schema.change_search(language))
-        self._unindexed = None
         await self.search_state()
 
-    async def fill_search(self, size: int) -> tuple[int, int]:
+    async def fill_search(self, size: int) -> int | None:
         state = await self.search_state()
         if state is None:
-            return 0, 0
-        if self._unindexed is None:
-            self._unindexed = await self.count_unindexed()
+            return None
         indexed, found = await self._index(state.language, size)
-        if not found:
-            complete = partial(self.client.schema.complete_search, state.language)
-            await self.client.run(complete)
-            return 0, 0
-        self._unindexed = max(1, self._unindexed - indexed)
-        return indexed, self._unindexed
+        if found:
+            return indexed
+        await self.client.run(partial(self.client.schema.complete_search, state.language))
+        return None
 
     async def count_unindexed(self) -> int:
         assert self._analyser is not None
@@ -124,17 +122,12 @@ class MongoDBSearch(MessageBackend):
         clauses, every, without, scope, limit, after = page
         within = await self._conversations(scope)
         query = words.found_query(clauses, every, without, words.scope_query(scope, within))
-        messages, listing = self.client.collections[MESSAGES], words.FOUND
         if after is not None:
-            place: dict[str, Any] = {**equal(id=after), **words.owner_query(scope, within)}
-            last = await self.client.run(lambda: messages.find_one(place, listing.projection))
-            if last is None:
-                raise NotFoundError(f"after={after!r} is no {listing.member}")
-            query = listing.after(query, last)
+            owned = words.owner_query(scope, within)
+            last = await self.client.run(partial(self._cursor, words.FOUND, owned, after))
+            query = words.FOUND.after(query, last)
         fields = {"id": 1, "search_entry": 1}
-        documents = await self.client.run(
-            lambda: messages.find(query, fields, sort=listing.sort, limit=limit).to_list()
-        )
+        documents = await self._find(words.FOUND, query, limit, fields=fields)
         return [(id_of(document), document.get("search_entry") or "") for document in documents]
 
     async def _conversations(self, scope: SearchScope) -> list[str] | None:
@@ -143,3 +136,36 @@ class MongoDBSearch(MessageBackend):
         query, stored = equal(agent_id=scope.agent_id), self.client.collections[CONVERSATIONS]
         documents = await self.client.run(lambda: stored.find(query, {"id": 1}).to_list())
         return list(map(id_of, documents))
+
+    async def _cursor(
+        self, listing: Listing, query: Document, after: str, session: Session | None = None
+    ) -> Document:
+        """Return the cursor of a document of a query.
+
+        Raises:
+            NotFoundError: `after` does not belong to the query.
+        """
+        collection, own = self.client.collections[listing.collection], {**query, **equal(id=after)}
+        last = await collection.find_one(own, listing.projection, session=session)
+        if last is None:
+            raise NotFoundError(f"after={after!r} is no {listing.member}")
+        return last
+
+    async def _find(
+        self,
+        listing: Listing,
+        query: Document,
+        limit: int | None = None,
+        offset: int = 0,
+        fields: dict[str, int] | None = None,
+    ) -> list[Document]:
+        """Return the documents of a query, or fields of them, in the order of a listing."""
+        cursor = self.client.collections[listing.collection].find(
+            query,
+            fields or self._projection,
+            sort=listing.sort,
+            skip=min(offset, _MOST),
+            limit=limit if limit is not None and limit < _MOST else 0,
+            batch_size=min(limit or DOCUMENTS_A_REPLY, DOCUMENTS_A_REPLY),
+        )
+        return await self.client.run(cursor.to_list)

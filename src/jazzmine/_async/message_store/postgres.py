@@ -27,7 +27,7 @@ from jazzmine.backends.postgres.rows import (
     whole_json,
 )
 from jazzmine.backends.postgres.schema import MESSAGE_TABLES
-from jazzmine.backends.postgres.text import from_text, json_text, to_text
+from jazzmine.backends.postgres.text import from_text, json_array, json_text, to_json_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.encryption.records import record_codec
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
@@ -78,13 +78,12 @@ class PostgresBackend(PostgresSearch):
 
     async def store(self, turn: Turn) -> None:
         conversations, messages, traces = turn
-        records: dict[str, Sequence[Snapshot[Any]]]
-        records = {"conversations": conversations, "messages": messages, "turn_traces": traces}
         if len(conversations) + len(messages) + len(traces) > 1:
-            parameters = await built(store_parameters, records, messages, self._analyser)
+            parameters = await built(store_parameters, turn, messages, self._analyser)
             await self.client.run(sql.STORE, parameters)
             return
-        table, [given] = next(pair for pair in records.items() if pair[1])
+        given: Snapshot[Any] = (conversations or messages or traces)[0]
+        table = "conversations" if conversations else "messages" if messages else "turn_traces"
         if self._analyser is None or not messages:
             values = row_values(table, given, None)
         else:
@@ -110,7 +109,7 @@ class PostgresBackend(PostgresSearch):
     async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         parameters = {
             "id": to_text(conversation.record.id),
-            "conversations": f"[{whole_json(conversation)}]",
+            "conversations": json_array([whole_json(conversation)]),
         }
         rows = await self.client.run(sql.CREATE_CONVERSATION, parameters)
         return None if rows[0][1] is None else stored_rows(rows)[0]
@@ -122,14 +121,13 @@ class PostgresBackend(PostgresSearch):
         change: Callable[[Row], Snapshot[Any] | None],
     ) -> Sequence[str]:
         left, done = list(map(to_text, ids)), list[str]()
-        table = "turn_traces" if kind == "traces" else kind
         while left:
             rows = await self.client.run(sql.VERSIONS[kind], {"ids": left})
             outcomes = zip(rows, map(change, stored_rows(rows)), strict=True)
             changed = [(row[0], row[2], new) for row, new in outcomes if new is not None]
             if not changed:
                 break
-            parameters = rewrite_parameters(changed, table, self._analyser)
+            parameters = rewrite_parameters(changed, kind, self._analyser)
             written = {row[0] for row in await self.client.run(sql.REWRITE[kind], parameters)}
             done += map(from_text, written)
             left = [record_id for record_id, _, _ in changed if record_id not in written]
@@ -176,7 +174,7 @@ class PostgresBackend(PostgresSearch):
         parameters = {
             "owner": to_text(fork.conversation_id),
             "until": None if fork.until is None else to_text(fork.until),
-            "copy": whole_json(fork.copy),
+            "copy": to_json_text(whole_json(fork.copy)),
             "salt": fork.salt.hex,
         }
         answer = (await self.client.run(sql.FORK, parameters))[0][0]

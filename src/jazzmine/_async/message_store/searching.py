@@ -25,8 +25,6 @@ from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Clause, FoundPage, Query, SearchScope, Term, parse_query, spans_of
 from jazzmine.search.ranking import MOST_READ, Counts, clauses_to_find, matches, ranked
 
-__all__ = ["SearchMethods", "run_analysis"]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -18,8 +18,6 @@ from jazzmine.records.item_rows import (
     Renewal,
 )
 
-__all__ = ["ItemBackend"]
-
 
 class ItemBackend(Backend):
     """The hooks of a long-term memory, each of them one step.

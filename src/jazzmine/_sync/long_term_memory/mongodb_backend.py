@@ -31,9 +31,6 @@ from jazzmine.records.item_rows import (
     is_expected,
 )
 
-__all__ = ["MongoDBItemBackend"]
-
-
 # The fields that are not read.
 _LEFT_OUT: dict[Reads, list[str]] = {
     "items": ["vector"],

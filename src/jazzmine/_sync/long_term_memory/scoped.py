@@ -24,8 +24,6 @@ from jazzmine.records.item_rows import (
 )
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 
-__all__ = ["ScopedLongTermMemoryStore"]
-
 # How often a change is made again whose item somebody else has changed meanwhile.
 _MOST_ATTEMPTS = 100
 
@@ -48,7 +46,6 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
         self._decoder = store._decoder
 
     def _rows_at(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        """Return those of some stored items that are the user's."""
         rows = self._store._rows_at(paths)
         return [row for row in rows if row_owner(row) == self._user_id]
 

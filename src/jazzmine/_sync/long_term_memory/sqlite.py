@@ -1,29 +1,19 @@
-"""The long-term memory in an SQLite database."""
+"""The long-term memory in an SQLite database, in a file or in the memory of the process."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
+from jazzmine._sync.clients.sqlite import SQLiteClient, file_client, writing
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine.backends.sqlite import items
-from jazzmine.config import SQLiteConfig
+from jazzmine.backends.sqlite.memory_database import MemoryDatabase
+from jazzmine.config import MemoryMessagesConfig, SQLiteConfig
 from jazzmine.encryption.items import item_codec
-from jazzmine.records.item_rows import (
-    Cursor,
-    ItemChange,
-    ItemConflict,
-    ItemQuery,
-    ItemRow,
-    ItemVersion,
-    Outcome,
-    Renewal,
-)
+from jazzmine.records.item_rows import Cursor, ItemQuery, ItemRow
 from jazzmine.search.vectors import Embed
-
-__all__ = ["SQLiteItemBackend", "SQLiteLongTermMemoryStore"]
 
 
 class SQLiteItemBackend(ItemBackend):
@@ -44,17 +34,10 @@ class SQLiteItemBackend(ItemBackend):
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         return self.client.read(items.get, paths, records=len(paths))
 
-    def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
-        return self.client.write(items.apply, changes)
-
-    def renew(self, renewals: Sequence[Renewal]) -> int:
-        return self.client.write(items.renew, renewals)
-
-    def restore(self, changes: Sequence[ItemChange]) -> None:
-        self.client.write(items.restore, changes)
-
-    def rewrite(self, versions: Sequence[ItemVersion]) -> None:
-        self.client.write(items.rewrite, versions)
+    apply = writing(items.apply)
+    renew = writing(items.renew)
+    restore = writing(items.restore)
+    rewrite = writing(items.rewrite)
 
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
@@ -70,17 +53,13 @@ class SQLiteItemBackend(ItemBackend):
             items.namespaces, prefix, first, limit, user_id, records=limit
         )
 
-    def erase(self, user_id: str, limit: int) -> int:
-        return self.client.write(items.erase, user_id, limit)
-
-    def move_user(self, from_id: str, to_id: str) -> int:
-        return self.client.write(items.move_user, from_id, to_id)
+    erase = writing(items.erase)
+    move_user = writing(items.move_user)
 
     def purge(self) -> None:
         self.client.purge()
 
-    def prune(self, limit: int, user_id: str | None = None) -> int:
-        return self.client.write(items.prune, limit, user_id)
+    prune = writing(items.prune)
 
 
 class SQLiteLongTermMemoryStore(LongTermMemoryStore):
@@ -99,3 +78,16 @@ class SQLiteLongTermMemoryStore(LongTermMemoryStore):
         SQLiteConfig.require(config)
         backend = SQLiteItemBackend(client or file_client(config, items.ITEM_TABLES))
         super().__init__(backend, embed, item_codec(config))
+
+
+class InMemoryLongTermMemoryStore(LongTermMemoryStore):
+    """A long-term memory without a file, for tests and for agents that are not kept.
+
+    Its items belong to this object alone, and end with it.
+    """
+
+    def __init__(
+        self, config: MemoryMessagesConfig | None = None, embed: Embed | None = None
+    ) -> None:
+        backend = SQLiteItemBackend(SQLiteClient(MemoryDatabase(items.ITEM_TABLES)))
+        super().__init__(backend, embed, item_codec(config or MemoryMessagesConfig()))

@@ -29,8 +29,6 @@ from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.search.vectors import Embed
 
-__all__ = ["LongTermMemoryStore"]
-
 # How many namespaces are read at a time.
 _AT_ONCE = 1_000
 
@@ -89,25 +87,6 @@ class LongTermMemoryStore(StoredItems):
 
         store: LongTermMemoryStore = new_long_term_memory(long_term_memory_config(config), embed)
         return store._initialized()
-
-    def scoped(self, *, user_id: str) -> LongTermMemoryStore:
-        """Return a store that sees and changes this user's items alone.
-
-        It uses the same connections, and closing it closes nothing else; make one for each request.
-        Items of other users have the same results as items that are not stored.
-
-        Args:
-            user_id: whose items.
-
-        Raises:
-            ScopeError: this store is scoped to another user.
-        """
-        from jazzmine._sync.factory import new_view
-
-        view: LongTermMemoryStore = new_view(
-            "long_term_memory", self, require_id("user_id", user_id)
-        )
-        return view
 
     # One item, or several
 

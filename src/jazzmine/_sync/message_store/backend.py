@@ -26,8 +26,6 @@ from jazzmine.search.analyser import analyser_for
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
 from jazzmine.search.ranking import Counts
 
-__all__ = ["Batch", "MessageBackend", "TraceKey"]
-
 TraceKey: TypeAlias = Literal["id", "message_id"]
 
 
@@ -53,22 +51,14 @@ class MessageBackend(Backend):
     #: The language of the search index that the configuration asks for; None is no index.
     search_language: str | None = None
 
-    def open(self) -> None:
-        """Connect, and make the search index that is asked for, if nothing is stored yet.
+    def settle_search(self) -> None:
+        """Make the search index that is asked for, if nothing is stored yet.
 
         Raises:
             ConfigurationError: something is stored, and the store has no index, or another one.
             ImportError: the package for the stems of its language is not installed.
         """
-        self.client.open()
-        try:
-            self._settle_search(self.search_language)
-        except BaseException:
-            self.client.close()
-            raise
-
-    def _settle_search(self, language: str | None) -> None:
-        state = self.search_state()
+        language, state = self.search_language, self.search_state()
         if language is not None and (state is None or state.language != language):
             analyser_for(language)
             if self.list_conversations(ConversationPage(None, "", {}, 1, None)):
@@ -308,49 +298,48 @@ class MessageBackend(Backend):
     # Search: a store may have an index of the words of its messages, which every write keeps up to
     # date in its own step. Without one, none of the other hooks is called, and it costs nothing.
 
+    @abstractmethod
     def search_state(self) -> SearchState | None:
         """Return how the index was made, or None if the store has none; read anew each time."""
-        return None
 
+    @abstractmethod
     def prepare_search(self) -> SearchState | None:
         """Return the same as `search_state`, before a search.
 
         What processes have stored that do not know of the index is indexed first.
         """
-        return self.search_state()
 
+    @abstractmethod
     def make_search(self, language: str | None) -> None:
         """Make an index for a language, in place of one for another language; None removes it.
 
         What is stored from then on is indexed, and messages that are stored already are left to
         `fill_search`.
         """
-        raise ConfigurationError(f"{self.system_name} has no search")
 
-    def fill_search(self, size: int) -> tuple[int, int]:
+    @abstractmethod
+    def fill_search(self, size: int) -> int | None:
         """Index about `size` messages that are not yet, in one transaction beside other writes.
 
         Returns:
-            How many were indexed, and about how many are left; the index is complete if both
-            are 0.
+            How many were indexed; None if none was left, so that the index is complete.
         """
-        raise ConfigurationError(f"{self.system_name} has no search")
 
+    @abstractmethod
     def count_unindexed(self) -> int:
         """Count the messages that the index lacks, and those that it has left over."""
-        raise ConfigurationError(f"{self.system_name} has no search")
 
+    @abstractmethod
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count the messages of a scope, and those of them that have all terms of each clause.
 
         Flagged ones count, too. Counting ends at `MOST_MESSAGES_COUNTED`, and at
         `MOST_FOUND_COUNTED`.
         """
-        raise ConfigurationError(f"{self.system_name} has no search")
 
+    @abstractmethod
     def list_found(self, page: FoundPage) -> Sequence[Row]:
         """Return messages that have all terms of some clauses, newest first.
 
         Equal timestamps come latest stored first. The body of a row is the message's index entry.
         """
-        raise ConfigurationError(f"{self.system_name} has no search")

@@ -11,8 +11,6 @@ from jazzmine.records.conversation_log import forked
 from jazzmine.records.hook_arguments import Fork, MessagePage, Turn
 from jazzmine.records.rows import body_of
 
-__all__ = ["fork_decrypted"]
-
 
 def fork_decrypted(store: StoredRecords, codec: RecordCodec, fork: Fork) -> dict[str, str]:
     """Store copies of a conversation's messages and traces; return the ids, as the hook `fork`.

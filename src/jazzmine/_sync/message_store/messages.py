@@ -28,10 +28,9 @@ from jazzmine.records.context_window import (
 from jazzmine.records.conversation_log import distinct, merged
 from jazzmine.records.hook_arguments import MessagePage, NewestPage, Turn
 from jazzmine.records.messages import Message, MessageOrder, require_editable
+from jazzmine.records.rows import id_in
 from jazzmine.records.types import MAX_INT
 from jazzmine.tracing import call_span, count_records
-
-__all__ = ["MessageMethods"]
 
 # How many messages are read at once to see which have the time of another one.
 _SAME_TIME = 20
@@ -259,9 +258,10 @@ class MessageMethods(ConversationMethods):
         self, conversation_id: str, new_window: Callable[[], ContextWindow], after: str | None
     ) -> list[Message]:
         row = None if after is None else self.backend.get_message(after)
-        last = None if row is None else self._messages.record(row)
-        if after is not None and (last is None or last.conversation_id != conversation_id):
+        # What is of another conversation, which may be another user's, is not decrypted.
+        if after is not None and (row is None or id_in(row, "conversation_id") != conversation_id):
             raise NotFoundError(f"after={after!r} is no message of this conversation")
+        last = None if row is None else self._messages.record(row)
         later = set() if last is None else self._of_the_same_time(last)
 
         def is_within(message: Message) -> bool:

@@ -41,8 +41,6 @@ from jazzmine.records.hook_arguments import Append, Fork, Turn
 from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
 
-__all__ = ["MongoDBBackend"]
-
 T = TypeVar("T")
 
 # How many conversations a store knows, and for how long, in s: another process may delete them.

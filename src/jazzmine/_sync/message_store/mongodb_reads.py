@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
-from jazzmine._sync.clients.mongodb.types import Session
 from jazzmine._sync.message_store.backend import Batch, TraceKey
-from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
+from jazzmine._sync.message_store.mongodb_search import DOCUMENTS_A_REPLY, MongoDBSearch
 from jazzmine.backends.mongodb.documents import Document, to_row, to_rows
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
@@ -29,21 +27,10 @@ from jazzmine.backends.mongodb.queries import (
 from jazzmine.backends.mongodb.trace_filters import filter_query, metadata_query
 from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
-from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind
 from jazzmine.records.hook_arguments import ConversationPage, MessagePage, NewestPage, TracePage
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-
-__all__ = ["COLLECTIONS_OF", "MongoDBReads"]
-
-logger: logging.Logger = logging.getLogger(__name__)
-
-# The maximum number of documents in a reply; the server also limits a reply to 16 MiB.
-_DOCUMENTS_A_REPLY = 1_000
-
-# The server refuses a sum of skip and limit beyond 64 bits.
-_MOST = 2**32
 
 #: The collection of each kind of record.
 COLLECTIONS_OF: dict[RecordKind, str] = {
@@ -51,11 +38,6 @@ COLLECTIONS_OF: dict[RecordKind, str] = {
     "messages": MESSAGES,
     "traces": TRACES,
 }
-_STANDALONE = (
-    "MongoDB runs as a standalone server, without transactions: a call that fails may leave a part"
-    " of its records, which `jazzmine doctor` finds; make it a replica set of one server"
-    " (mongod --replSet rs0, then rs.initiate())"
-)
 
 
 class MongoDBReads(MongoDBSearch):
@@ -66,11 +48,6 @@ class MongoDBReads(MongoDBSearch):
     def __init__(self, config: MongoDBConfig) -> None:
         super().__init__(MongoDBClient(config, INDEXES))
         self.search_language = config.search_language
-
-    def open(self) -> None:
-        super().open()
-        if not self.client.has_transactions:
-            logger.warning(_STANDALONE)
 
     def get_conversation(self, conversation_id: str) -> Row | None:
         return self._one(CONVERSATIONS, equal(id=conversation_id))
@@ -88,7 +65,7 @@ class MongoDBReads(MongoDBSearch):
 
     def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
         messages, query = self.client.collections[MESSAGES], among("id", message_ids)
-        found = messages.find(query, self._projection, batch_size=_DOCUMENTS_A_REPLY)
+        found = messages.find(query, self._projection, batch_size=DOCUMENTS_A_REPLY)
         rows = {row[0]: row for row in to_rows(self.client.run(found.to_list))}
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
@@ -121,11 +98,10 @@ class MongoDBReads(MongoDBSearch):
         return {group["_id"]: group["count"] for group in self._aggregate(MESSAGES, pipeline)}
 
     def _aggregate(self, name: str, pipeline: list[Document]) -> list[Document]:
-        """Return the groups that a pipeline makes of the documents of a collection."""
         collection = self.client.collections[name]
 
         def groups() -> list[Document]:
-            cursor = collection.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
+            cursor = collection.aggregate(pipeline, batchSize=DOCUMENTS_A_REPLY)
             return cursor.to_list()
 
         return self.client.run(groups)
@@ -172,31 +148,3 @@ class MongoDBReads(MongoDBSearch):
             last = self.client.run(partial(self._cursor, listing, owned, after))
             query = listing.after(query, last)
         return [] if limit == 0 else to_rows(self._find(listing, query, limit, offset))
-
-    def _cursor(
-        self, listing: Listing, query: Document, after: str, session: Session | None = None
-    ) -> Document:
-        """Return the cursor of a document of a query.
-
-        Raises:
-            NotFoundError: `after` does not belong to the query.
-        """
-        collection, own = self.client.collections[listing.collection], {**query, **equal(id=after)}
-        last = collection.find_one(own, listing.projection, session=session)
-        if last is None:
-            raise NotFoundError(f"after={after!r} is no {listing.member}")
-        return last
-
-    def _find(
-        self, listing: Listing, query: Document, limit: int | None = None, offset: int = 0
-    ) -> list[Document]:
-        """Return the documents of a query, in the order of a listing."""
-        cursor = self.client.collections[listing.collection].find(
-            query,
-            self._projection,
-            sort=listing.sort,
-            skip=min(offset, _MOST),
-            limit=limit if limit is not None and limit < _MOST else 0,
-            batch_size=min(limit or _DOCUMENTS_A_REPLY, _DOCUMENTS_A_REPLY),
-        )
-        return self.client.run(cursor.to_list)

@@ -41,19 +41,6 @@ from jazzmine.records.hook_arguments import Append, Fork
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.types import MIN_INT
 
-__all__ = [
-    "Collections",
-    "RefusedError",
-    "TurnDocuments",
-    "append",
-    "copy",
-    "erase_conversation",
-    "put_turn",
-    "remove",
-    "require_messages",
-    "tail",
-]
-
 Collections: TypeAlias = Mapping[str, Collection]
 """The collections of a store, by their names."""
 
@@ -123,7 +110,6 @@ def _replace(
 def _require_conversations(
     stored: Collections, owners: set[str], session: Session | None
 ) -> None:
-    """Raise IntegrityError if a conversation of some messages is not stored."""
     if not owners:
         return
     query = among("id", list(owners))

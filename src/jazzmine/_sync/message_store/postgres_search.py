@@ -37,9 +37,8 @@ class PostgresSearch(MessageBackend):
         self.client: PostgresClient = client
         self.search_language = config.search_language
         self._analyser: Analyser | None = None
-        # How far the search index is filled: the id of a message; how many have no entry yet.
+        # How far the search index is filled: the id of a message.
         self._filled = ""
-        self._unindexed: int | None = None
 
     def search_state(self) -> SearchState | None:
         rows = self.client.run(words.SEARCH_STATE)
@@ -55,15 +54,13 @@ class PostgresSearch(MessageBackend):
 
     def make_search(self, language: str | None) -> None:
         self.client.change_search(language)
-        self._filled, self._unindexed = "", None
+        self._filled = ""
         self.search_state()
 
-    def fill_search(self, size: int) -> tuple[int, int]:
+    def fill_search(self, size: int) -> int | None:
         state = self.search_state()
         if state is None:
-            return 0, 0
-        if self._unindexed is None:
-            self._unindexed = self.count_unindexed()
+            return None
         page = {"after": self._filled, "limit": size}
         rows = self.client.run(words.UNINDEXED, page)
         if not rows and self._filled:
@@ -71,11 +68,9 @@ class PostgresSearch(MessageBackend):
             rows = self.client.run(words.UNINDEXED, {**page, "after": ""})
         if not rows:
             self.client.run(words.COMPLETE, {"language": state.language})
-            return 0, 0
+            return None
         self._filled = rows[-1][0]
-        indexed = self._index(rows)
-        self._unindexed = max(1, self._unindexed - indexed)
-        return indexed, self._unindexed
+        return self._index(rows)
 
     def count_unindexed(self) -> int:
         unindexed: int = (self.client.run(words.COUNT_UNINDEXED))[0][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.store import Store
@@ -26,11 +26,8 @@ from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["KeepRows", "StoredRecords"]
-
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyPage = TypeVar("AnyPage", ConversationPage, MessagePage, NewestPage, TracePage)
-KeepRows: TypeAlias = Work[Sequence[Row]]
 
 
 class StoredRecords(Store[MessageBackend]):
@@ -44,6 +41,7 @@ class StoredRecords(Store[MessageBackend]):
         self._traces = RowDecoder(TurnTrace, codec)
 
     def _opened(self) -> None:
+        self.backend.settle_search()
         if self.codec is None:
             return
         if self.backend.search_state() is not None:
@@ -89,19 +87,16 @@ class StoredRecords(Store[MessageBackend]):
         decoder: RowDecoder[AnyRecord],
         hook: Work[Sequence[Row]],
         page: AnyPage,
-        keep: KeepRows | None = None,
         matches: Callable[[AnyRecord], bool] | None = None,
     ) -> list[AnyRecord]:
         """Return a page of records: further ones take the place of those that are left out.
 
-        The `limit` and `after` of the page are checked here. Only the rows that `keep` returns are
-        decoded, and only the records that match are returned.
+        The `limit` and `after` of the page are checked here; only records that match are returned.
         """
         of = _conversation_of(page)
 
         def decoded(rows: Sequence[Row]) -> list[AnyRecord]:
-            kept = rows if keep is None else keep(rows)
-            records = self._decoded(decoder, kept, of)
+            records = self._decoded(decoder, rows, of)
             return records if matches is None else list(filter(matches, records))
 
         size = None if page.limit is None else require_count("limit", page.limit)
@@ -135,13 +130,11 @@ class StoredRecords(Store[MessageBackend]):
         return decoder.records(rows, conversation_id)
 
     def _decoder_of(self, kind: RecordKind) -> RowDecoder[Any]:
-        """Return what makes records of the rows of a kind."""
         if kind == "conversations":
             return self._conversations
         return self._messages if kind == "messages" else self._traces
 
     def _encoded(self, given: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
-        """Return a record as it is stored."""
         return given if self.codec is None else self.codec.encrypted(given)
 
     def _require_readable(self, where: TraceFilter) -> None:

@@ -10,15 +10,12 @@ from pydantic import ValidationError
 
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.message_store.records import StoredRecords
-from jazzmine._compat.concurrency import sync_run_blocking as run_blocking
 from jazzmine.encryption.records import RecordCodec
 from jazzmine.encryption.used_keys import KeysFound
 from jazzmine.errors import DecryptionError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.rows import Row, RowDecoder, row_id
 from jazzmine.records.unreadable import reasons_of
-
-__all__ = ["iter_record_keys"]
 
 _KINDS: Sequence[RecordKind] = ("conversations", "messages", "traces")
 
@@ -32,34 +29,16 @@ def iter_record_keys(
     """Yield by which keys the records are encrypted, some at a time.
 
     With `rekeys`, those of other keys are encrypted with the first one, each in place of the very
-    version that was decrypted. Otherwise those of known keys are decrypted, to check them.
+    version that was decrypted.
     """
     backend = store.backend
     size = max(_AT_ONCE, backend.deleted_at_once)
     for kind, rows in backend.iter_stored(_KINDS, size):
-        decoder = store._decoder_of(kind)
         keys = {row_id(row): codec.key_id(row) for row in rows}
-        if rekeys:
-            first_id = codec.keyring.first_id
-            others = [record_id for record_id, key_id in keys.items() if key_id != first_id]
-            refused = _rekey(backend, codec, kind, decoder, others)
-        else:
-            known = [row for row in rows if keys[row_id(row)] in codec.keyring.ids]
-            refused = run_blocking(_refused, decoder, known)
+        first_id = codec.keyring.first_id
+        others = [one for one, key_id in keys.items() if rekeys and key_id != first_id]
+        refused = _rekey(backend, codec, kind, store._decoder_of(kind), others)
         yield KeysFound(kind, Counter(keys.values()), refused)
-
-
-def _refused(decoder: RowDecoder[Any], rows: list[Row]) -> list[str]:
-    """Return why some rows do not open."""
-    found = []
-    for row in rows:
-        try:
-            decoder.record(row)
-        except DecryptionError as error:
-            found.append(str(error))
-        except ValidationError:
-            continue  # it opens, and is unreadable for another reason
-    return found
 
 
 def _rekey(

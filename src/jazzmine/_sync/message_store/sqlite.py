@@ -1,40 +1,29 @@
-"""The message store in an SQLite database."""
+"""The message store in an SQLite database, in a file or in the memory of the process."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
+from jazzmine._sync.clients.sqlite import SQLiteClient, file_client, reading, writing
 from jazzmine._sync.message_store.backend import Batch, MessageBackend, TraceKey
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import traces as trace_queries
+from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.rows import TABLES
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-from jazzmine.config import SQLiteConfig
+from jazzmine.config import MemoryMessagesConfig, SQLiteConfig
 from jazzmine.encryption.records import record_codec
 from jazzmine.records.base import RecordKind, Snapshot
-from jazzmine.records.conversation_log import DeletedCounts, Refusal
-from jazzmine.records.hook_arguments import (
-    Append,
-    ConversationPage,
-    Fork,
-    MessagePage,
-    NewestPage,
-    TracePage,
-    Turn,
-)
+from jazzmine.records.conversation_log import DeletedCounts
+from jazzmine.records.hook_arguments import ConversationPage, MessagePage, NewestPage, Turn
 from jazzmine.records.messages import Conversation
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MIN_INT
-from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
-from jazzmine.search.ranking import Counts
-
-__all__ = ["SQLiteBackend", "SQLiteMessageStore"]
+from jazzmine.search.query import SearchState
 
 
 class SQLiteBackend(MessageBackend):
@@ -52,9 +41,6 @@ class SQLiteBackend(MessageBackend):
     # All other writes wait for each step, and not just those of its records.
     deleted_at_once: int = 50
 
-    # How many messages are indexed in the step that makes the index; here, others may be writing.
-    indexed_at_once: ClassVar[int] = 0
-
     def __init__(self, client: SQLiteClient, search: str | None = None) -> None:
         self.client: SQLiteClient = client
         self.search_language = search
@@ -70,8 +56,7 @@ class SQLiteBackend(MessageBackend):
     def store(self, turn: Turn) -> None:
         self.client.write(writes.put, *turn)
 
-    def flag_message(self, message_id: str, flagged: bool) -> bool:
-        return self.client.write(writes.flag_message, message_id, flagged)
+    flag_message = writing(writes.flag_message)
 
     def delete_message(self, message_id: str) -> bool:
         return self.client.write(writes.delete, "messages", message_id)
@@ -84,38 +69,22 @@ class SQLiteBackend(MessageBackend):
         stored = self.get_conversation(conversation.record.id)
         return stored or self.client.write(writes.create, conversation)
 
-    def move_user(self, from_user_id: str, to_user_id: str) -> int:
-        return self.client.write(writes.move_user, from_user_id, to_user_id)
-
-    def rewrite(
-        self,
-        kind: RecordKind,
-        ids: Sequence[str],
-        change: Callable[[Row], Snapshot[Any] | None],
-    ) -> Sequence[str]:
-        return self.client.write(writes.rewrite, kind, ids, change)
+    move_user = writing(writes.move_user)
+    rewrite = writing(writes.rewrite)
 
     def purge(self) -> None:
         self.client.purge()
 
     # A conversation as a log
 
-    def append(self, given: Append) -> int | Refusal:
-        return self.client.write(log_changes.append, given)
-
-    def pop(self, conversation_id: str, check: Callable[[Row], object]) -> Row | None:
-        return self.client.write(log_changes.pop, conversation_id, check)
-
-    def rewind(self, conversation_id: str, after: str | None) -> int:
-        return self.client.write(log_changes.rewind, conversation_id, after)
-
-    def fork(self, fork: Fork) -> dict[str, str]:
-        return self.client.write(log_changes.fork, fork)
+    append = writing(log_changes.append)
+    pop = writing(log_changes.pop)
+    rewind = writing(log_changes.rewind)
+    fork = writing(log_changes.fork)
 
     # Erasure and retention
 
-    def newest_sequence(self) -> tuple[int, int, int]:
-        return self.client.read(queries.newest_sequence)
+    newest_sequence = reading(queries.newest_sequence)
 
     def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         erased = self.client.write(erasure.erase, user_id, limit, newest)
@@ -123,8 +92,7 @@ class SQLiteBackend(MessageBackend):
             self.client.purge()
         return erased
 
-    def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
-        return self.client.write(erasure.prune, conversations, before, limit)
+    prune = writing(erasure.prune)
 
     def iter_old(
         self, before: int, size: int, user_id: str | None = None
@@ -183,17 +151,13 @@ class SQLiteBackend(MessageBackend):
         conditions = {"conversation_id = ?": owner, queries.SHOWN[flagged]: None}
         return self._page("messages", limit, "timestamp DESC", conditions, limit, after)
 
-    def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
-        return self.client.read(queries.count_messages, conversation_ids, records=None)
+    count_messages = reading(queries.count_messages, None)
 
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         return self._rows(None, queries.TRACES_OF_CONVERSATION, conversation_id)
 
-    def find_traces(self, page: TracePage) -> Sequence[Row]:
-        return self.client.read(trace_queries.find_traces, page, records=None)
-
-    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        return self.client.read(trace_queries.summarize, where, by, records=None)
+    find_traces = reading(trace_queries.find_traces, None)
+    summarize = reading(trace_queries.summarize, None)
 
     def iter_stored(
         self, kinds: Sequence[RecordKind], size: int
@@ -206,8 +170,7 @@ class SQLiteBackend(MessageBackend):
 
     # Search
 
-    def search_state(self) -> SearchState | None:
-        return self.client.read(search.read_state)
+    search_state = reading(search.read_state)
 
     def prepare_search(self) -> SearchState | None:
         state, has_pending = self.client.read(search.read_state_and_pending)
@@ -217,20 +180,13 @@ class SQLiteBackend(MessageBackend):
         return state
 
     def make_search(self, language: str | None) -> None:
-        self.client.write(search.make, language, self.indexed_at_once)
+        self.client.write(search.make, language)
         self.client.database.has_search = language is not None
 
-    def fill_search(self, size: int) -> tuple[int, int]:
-        return self.client.write(search.fill, size)
-
-    def count_unindexed(self) -> int:
-        return self.client.read(search.count_unindexed)
-
-    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        return self.client.read(search_queries.count_found, clauses, scope, records=None)
-
-    def list_found(self, page: FoundPage) -> Sequence[Row]:
-        return self.client.read(search_queries.list_found, page, records=None)
+    fill_search = writing(search.fill)
+    count_unindexed = reading(search.count_unindexed)
+    count_found = reading(search_queries.count_found, None)
+    list_found = reading(search_queries.list_found, None)
 
 
 class SQLiteMessageStore(MessageStore):
@@ -244,5 +200,25 @@ class SQLiteMessageStore(MessageStore):
         SQLiteConfig.require(config)
         backend = SQLiteBackend(
             client or file_client(config, MESSAGE_TABLES), config.search_language
+        )
+        super().__init__(backend, record_codec(config))
+
+
+class MemoryBackend(SQLiteBackend):
+    """Messages in a database in memory."""
+
+    system_name = "jazzmine.memory"
+
+
+class InMemoryMessageStore(MessageStore):
+    """A message store without a file, for tests and for agents that are not kept.
+
+    Its records belong to this object alone, and end with it.
+    """
+
+    def __init__(self, config: MemoryMessagesConfig | None = None) -> None:
+        config = config or MemoryMessagesConfig()
+        backend = MemoryBackend(
+            SQLiteClient(MemoryDatabase(MESSAGE_TABLES)), config.search_language
         )
         super().__init__(backend, record_codec(config))

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from time import time_ns
 from typing import Any
 
-from jazzmine._sync.message_store.records import KeepRows
 from jazzmine._sync.message_store.searching import SearchMethods
 from jazzmine._sync.operation import operation, step
 from jazzmine.records.arguments import (
@@ -27,8 +26,6 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-
-__all__ = ["MessageStore"]
 
 # How many conversations are chosen at a time to be pruned.
 _OLD_AT_ONCE = 50
@@ -80,23 +77,6 @@ class MessageStore(SearchMethods):
 
         store: MessageStore = new_message_store(message_store_config(config))
         return store._initialized()
-
-    def scoped(self, *, user_id: str) -> MessageStore:
-        """Return a store that sees and changes what is in this user's conversations alone.
-
-        It uses the same connections, and closing it closes nothing else; make one for each request.
-        Records of other users have the same results as records that are not stored.
-
-        Args:
-            user_id: whose records.
-
-        Raises:
-            ScopeError: this store is scoped to another user.
-        """
-        from jazzmine._sync.factory import new_view
-
-        view: MessageStore = new_view("message_store", self, require_id("user_id", user_id))
-        return view
 
     # Traces
 
@@ -186,14 +166,9 @@ class MessageStore(SearchMethods):
             NotFoundError: `after` is the id of no trace.
         """
         wanted = snapshot(where, TraceFilter).record
-        return self._find_traces(wanted, require_count("limit", limit), after)
-
-    def _find_traces(
-        self, where: TraceFilter, limit: int, after: str | None, keep: KeepRows | None = None
-    ) -> list[TurnTrace]:
-        self._require_readable(where)
-        page = TracePage(where, limit, after)
-        return self._page(self._traces, self.backend.find_traces, page, keep)
+        self._require_readable(wanted)
+        page = TracePage(wanted, require_count("limit", limit), after)
+        return self._page(self._traces, self.backend.find_traces, page)
 
     @operation("summaries")
     def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:

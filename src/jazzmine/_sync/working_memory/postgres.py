@@ -107,9 +107,11 @@ class PostgresBackend(WorkingMemoryBackend):
     def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
     ) -> list[str]:
-        statement = sql.CONVERSATIONS if user_id is None else sql.CONVERSATIONS_OF
-        parameters = {"user_id": to_text(user_id or ""), "limit": limit}
-        rows = self.client.run(statement, parameters, deadline=deadline)
+        parameters = {"user_id": user_id and to_text(user_id), "limit": limit}
+        # Its index serves only a statement that is planned for this very user.
+        rows = self.client.run(
+            sql.CONVERSATIONS, parameters, prepare=False, deadline=deadline
+        )
         return [from_text(row[0]) for row in rows]
 
     def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:

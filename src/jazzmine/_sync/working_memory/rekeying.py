@@ -22,8 +22,7 @@ def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> Iterator[Keys
 
     Args:
         store: an open store with keys.
-        rekeys: whether states of other keys are encrypted with the first one, which is a save; or
-            else a state of a known key is decrypted, to see whether the key opens it.
+        rekeys: whether states of other keys are encrypted with the first one, which is a save.
     """
     form = store.form
     for conversation_id in store.backend.conversations(Deadline(_TIMEOUT)):
@@ -36,8 +35,6 @@ def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> Iterator[Keys
             if rekeys:
                 rekeyed = partial(form.rekeyed, conversation_id)
                 store._change(conversation_id, rekeyed, parse=False)
-            elif form.keyring is not None and key_id in form.keyring.ids:
-                form.opened(conversation_id, stored)
         except (DecryptionError, LockTimeoutError) as error:
             found.refused.append(str(error))
         yield found

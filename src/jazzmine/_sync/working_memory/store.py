@@ -85,23 +85,6 @@ class WorkingMemoryStore(TransitionMethods):
             lambda conversation_id: self.form.opened(conversation_id, states[conversation_id]),
         )
 
-    def scoped(self, *, user_id: str) -> WorkingMemoryStore:
-        """Return a store that sees and changes this user's working memories alone.
-
-        It uses the same connections, and closing it closes nothing else; make one for each request.
-        Another user's working memory has the same results as one that is not stored.
-
-        Args:
-            user_id: whose working memories.
-
-        Raises:
-            ScopeError: this store is scoped to another user.
-        """
-        from jazzmine._sync.factory import new_view
-
-        view: WorkingMemoryStore = new_view("working_memory", self, require_id("user_id", user_id))
-        return view
-
     def _owner(self, conversation_id: str) -> str | None:
         """Return whose the stored working memory is, which is not decrypted; None for none."""
         stored = self.backend.load(conversation_id, self._deadline())

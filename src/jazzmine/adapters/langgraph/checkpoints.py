@@ -9,17 +9,14 @@ from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from jazzmine.adapters._recorder import remember
 from jazzmine.records.items import MemoryItem
-from jazzmine.records.types import MAX_INT, MIN_INT
 
 __all__ = [
     "THREADS",
     "Entry",
     "KnownCheckpoint",
     "Reference",
-    "Storage",
-    "Values",
+    "add_value",
     "checkpoint_key",
     "checkpoints_of",
     "decoded",
@@ -29,10 +26,8 @@ __all__ = [
     "key_after",
     "key_before",
     "parts_of",
-    "plain_metadata",
     "values_of",
     "writes_in",
-    "writes_item",
 ]
 
 #: The namespace of all threads. In it, "values" is after "checkpoints".
@@ -44,47 +39,8 @@ _CHUNK = 32
 #: The digests of the items that a channel's value is in: one, or those of the chunks of a list.
 Reference = bytes | Sequence[bytes]
 
-# How many checkpoints and values are known, and how many bytes of values.
-_KNOWN, _KNOWN_BYTES = 1_000, 16_000_000
-
-#: The version of each channel of a checkpoint, and what refers to its value.
-KnownCheckpoint = Mapping[str, tuple[Any, Reference]]
-
-
-@dataclass(frozen=True)
-class Storage:
-    """Where checkpoints are stored, and what was stored or read last.
-
-    A digest stands for its bytes, so what is known is never out of date; a checkpoint tells
-    whether a value is still one of the thread.
-
-    Attributes:
-        items: a long-term memory with the async API.
-        serde: LangGraph's serializer.
-        checkpoints: by thread, namespace and id.
-        values: the bytes of values, by thread and digest.
-    """
-
-    items: Any
-    serde: SerializerProtocol
-    checkpoints: dict[tuple[str, str, str], KnownCheckpoint]
-    values: dict[tuple[str, bytes], bytes]
-
-    def add_checkpoint(self, place: tuple[str, str, str], checkpoint: KnownCheckpoint) -> None:
-        """Note a checkpoint that was stored or read."""
-        remember(self.checkpoints, place, checkpoint, _KNOWN)
-
-    def add_values(self, thread: str, values: Mapping[bytes, bytes]) -> None:
-        """Note values that were stored or read."""
-        for digest, data in values.items():
-            remember(self.values, (thread, digest), data, _KNOWN)
-        if sum(map(len, list(self.values.values()))) > _KNOWN_BYTES:
-            self.values.clear()
-
-    def forget(self) -> None:
-        """Forget all, before values are deleted."""
-        self.checkpoints.clear()
-        self.values.clear()
+#: The versions of the channels of a checkpoint, and what refers to their values.
+KnownCheckpoint = tuple[Mapping[str, Any], Mapping[str, Reference]]
 
 
 @dataclass
@@ -152,52 +108,18 @@ def is_inline(value: Any) -> bool:
     )
 
 
-def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata that can be searched for, and comes out as it went in."""
-    return {
-        key: value
-        for key, value in metadata.items()
-        if "\0" not in key
-        and (
-            value is None
-            or type(value) is bool
-            or (type(value) is int and MIN_INT <= value <= MAX_INT)
-            or (type(value) is str and value.isprintable())
-        )
-    }
-
-
-class Values:
-    """The values of channels, in items that are named by a digest of their bytes.
+def add_value(serde: SerializerProtocol, value: Any, added: dict[bytes, bytes]) -> Reference:
+    """Add the bytes of a value under their digests, and return what refers to them.
 
     So a value is stored once, whichever versions and branches have it, and no branch can overwrite
-    the value of another. A list is in items of some elements each: one that has grown shares all
+    the value of another. A list is in parts of some elements each: one that has grown shares all
     but the last of them with what it was.
     """
-
-    def __init__(self, serde: SerializerProtocol, thread: str, user_id: str | None) -> None:
-        self._serde = serde
-        self._namespace = values_of(thread)
-        self._user_id = user_id
-        self.items: dict[bytes, MemoryItem] = {}
-
-    def add(self, value: Any) -> Reference:
-        """Add the items of a value, and return what refers to them."""
-        if type(value) is not list or len(value) <= _CHUNK:
-            return self._add(value)
-        return [self._add(part) for part in parts_of(value)]
-
-    def _add(self, value: Any) -> bytes:
-        data = encoded(self._serde, value)
-        digest = blake2b(data, digest_size=16).digest()
-        self.items[digest] = MemoryItem(
-            namespace=self._namespace,
-            key=digest.hex(),
-            value={},
-            data=data,
-            user_id=self._user_id,
-        )
-        return digest
+    is_one = type(value) is not list or len(value) <= _CHUNK
+    parts = [encoded(serde, part) for part in ([value] if is_one else parts_of(value))]
+    names = [blake2b(part, digest_size=16).digest() for part in parts]
+    added.update(zip(names, parts, strict=True))
+    return names[0] if is_one else names
 
 
 def digests(references: Iterable[Reference]) -> set[bytes]:
@@ -209,37 +131,7 @@ def digests(references: Iterable[Reference]) -> set[bytes]:
     }
 
 
-def writes_item(
-    serde: SerializerProtocol,
-    namespace: tuple[str, ...],
-    checkpoint_id: str,
-    task: tuple[str, str],
-    writes: Mapping[int, tuple[str, Any]],
-    *,
-    name: str = "",
-    user_id: str | None,
-) -> MemoryItem:
-    """Return the item of some writes of a task."""
-    task_id, path = task
-    parts = [(index, channel, encoded(serde, value)) for index, (channel, value) in writes.items()]
-    return MemoryItem(
-        namespace=namespace,
-        key=f"{checkpoint_key(checkpoint_id)}/{task_id}/{name}",
-        value={
-            "task": task_id,
-            "path": path,
-            "writes": [[index, channel, len(data)] for index, channel, data in parts],
-        },
-        data=b"".join(data for _, _, data in parts),
-        user_id=user_id,
-    )
-
-
 def writes_in(serde: SerializerProtocol, item: MemoryItem) -> dict[int, tuple[str, Any]]:
     """Return the channel and the value of each write in an item, by its index."""
-    writes, first = {}, 0
-    for index, channel, size in item.value["writes"]:
-        data = (item.data or b"")[first : first + size]
-        writes[index] = (channel, decoded(serde, data))
-        first += size
-    return writes
+    writes = decoded(serde, item.data) if item.data else ()
+    return {index: (channel, value) for index, channel, value in writes}

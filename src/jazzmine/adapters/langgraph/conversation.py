@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from jazzmine.adapters._conversations import append_with_traces
+from jazzmine.adapters._conversations import append_with_traces, redact, retitle
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import Described, described, role_of, text_of
 from jazzmine.adapters._recorder import RunRecorder, remember, shortened
+from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
+from jazzmine.adapters.langgraph.recorder import JazzmineRecorder
 from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 
@@ -27,41 +29,39 @@ class Projection:
     """Keeps a conversation beside each thread, with the messages of its states.
 
     A message that is new in a state is appended; one that has another content is edited.
+
+    Attributes:
+        recorder: the recorder of the runs whose messages these are.
     """
 
-    def __init__(self, messages: Any, agent_id: str) -> None:
-        self._messages = messages
-        self._agent_id = agent_id
+    def __init__(self, steps: Steps, agent_id: str) -> None:
+        self._messages, self._agent_id = steps.store, agent_id
+        self.recorder = JazzmineRecorder(steps, agent_id)
         # A state shares most of its parts with the one before. Only the others are looked up.
         self._known: dict[tuple[str, bytes], None] = {}
 
     async def add(
-        self,
-        thread: str,
-        user_id: str,
-        state: Sequence[Any],
-        reference: Reference,
-        run: RunRecorder | None,
+        self, thread: str, user_id: str, state: Sequence[Any], reference: Reference
     ) -> None:
         """Store what is new in a state; log what goes wrong, since the graph can go on.
 
         What could not be stored is stored with the next state that has it.
         """
         try:
-            parts = [state] if isinstance(reference, bytes) else list(parts_of(list(state)))
+            is_one = isinstance(reference, bytes)
+            parts = [state] if is_one else list(parts_of(list(state)))
             names = [reference] if isinstance(reference, bytes) else list(reference)
-            said: dict[str, Message] = {}
-            contents: dict[str, Any] = {}
+            # The last of one id, in the place of the first.
+            said: dict[str, tuple[Message, Any]] = {}
             first = 0
             for part, name in zip(parts, names, strict=True):
                 if (thread, name) not in self._known:
                     for index, content in enumerate(part, first):
                         message = _message(thread, user_id, index, content)
-                        said[message.id] = message  # the last of one id, in the place of the first
-                        contents[message.id] = content
+                        said[message.id] = message, content
                 first += len(part)
             if said:
-                await self._store(thread, user_id, said, run, contents, state)
+                await self._store(thread, user_id, said, state)
             for name in names:
                 remember(self._known, (thread, name), None, _KNOWN)
         except Exception:
@@ -76,20 +76,17 @@ class Projection:
         self,
         thread: str,
         user_id: str,
-        said: Mapping[str, Message],
-        run: RunRecorder | None,
-        contents: Mapping[str, Any],
+        said: Mapping[str, tuple[Message, Any]],
         state: Sequence[Any],
     ) -> None:
+        run = self.recorder.run_of(thread, user_id)
         tried: list[Message] | None = None
         while True:
-            stored = {
-                message.id: message
-                for message in await self._messages.get_messages_by_ids(list(said))
-            }
-            new = [message for message in said.values() if message.id not in stored]
+            found = await self._messages.get_messages_by_ids(list(said))
+            stored = {message.id: message for message in found}
+            new = [message for message, _ in said.values() if message.id not in stored]
             if run is not None:
-                await _note_answers(run, [contents[message.id] for message in new], state)
+                await _note_answers(run, [said[message.id][1] for message in new], state)
             try:
                 if new:
                     runs = [] if run is None else [(run, new)]
@@ -105,12 +102,17 @@ class Projection:
                 )
                 await self._messages.get_or_create_conversation(conversation)
         edited = [
-            found.model_copy(update=_content(said[name]))
-            for name, found in stored.items()
-            if _content(found) != _content(said[name])
+            old.model_copy(update=_content(said[name][0]))
+            for name, old in stored.items()
+            if _content(old) != _content(said[name][0])
         ]
         if edited:
             await self._messages.store_messages(edited)
+        for message in edited:
+            # A run may write its own messages in several steps; others are redacted.
+            is_own = run is not None and run.last_id is not None
+            change = retitle if is_own else redact
+            await change(self._messages, stored[message.id], message)
 
 
 async def _note_answers(run: RunRecorder, new: Sequence[Any], state: Sequence[Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -40,54 +41,38 @@ class JazzmineRecorder(BaseCallbackHandler):
             run.user_id = user_id
         return run
 
-    def on_chain_start(
-        self,
-        serialized: Any,
-        inputs: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **given: Any) -> None:
         """Note that a run begins, or a part of one."""
-        thread = (metadata or {}).get("thread_id")
-        if self._begin(run_id, parent_run_id) is None and thread is not None:
+        thread = (given.get("metadata") or {}).get("thread_id")
+        if self._begin(run_id, given) is None and thread is not None:
             run = RunRecorder(self._messages.store, text_id(thread), "", self._agent_id)
             remember(self._by_part, run_id, run, _MOST_KEPT)
             remember(self._by_id, run_id, run, _MOST_KEPT)
             remember(self._runs, run.conversation_id, run, _MOST_KEPT)
 
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **given: Any) -> None:
         """Store what is not stored yet of a run that ends."""
         self._end(run_id, None)
 
-    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
         """Store what is not stored yet of a run that ends, with the error."""
         self._end(run_id, error)
 
     def on_chat_model_start(
-        self,
-        serialized: Any,
-        messages: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        metadata: dict[str, Any] | None = None,
-        **kwargs: Any,
+        self, serialized: Any, messages: Any, *, run_id: UUID, **given: Any
     ) -> None:
         """Note that a model is called."""
-        run = self._begin(run_id, parent_run_id)
+        run = self._begin(run_id, given)
         if run is not None:
-            known = metadata or {}
+            known = given.get("metadata") or {}
             model = known.get("ls_model_name") or (serialized or {}).get("name") or "unknown"
             run.begin_model_call(run_id, str(model), str(known.get("ls_provider") or ""))
 
-    def on_llm_start(self, serialized: Any, prompts: Any, **kwargs: Any) -> None:
+    def on_llm_start(self, serialized: Any, prompts: Any, **given: Any) -> None:
         """Do the same for a model that completes a text."""
-        self.on_chat_model_start(serialized, prompts, **kwargs)
+        self.on_chat_model_start(serialized, prompts, **given)
 
-    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_end(self, response: Any, *, run_id: UUID, **given: Any) -> None:
         """Note what a model's call used."""
         run = self._run_that_has(run_id)
         message = getattr(response.generations[0][0], "message", None)
@@ -97,36 +82,27 @@ class JazzmineRecorder(BaseCallbackHandler):
         for call in getattr(message, "tool_calls", None) or ():
             run.ask_tool_call(str(call.get("id") or ""), call["name"], call["args"])
 
-    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
         """Note that a model's call failed."""
         self._run_that_has(run_id).end_model_call(run_id, error=error)
 
-    def on_tool_start(
-        self,
-        serialized: Any,
-        input_str: str,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        inputs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def on_tool_start(self, serialized: Any, input_str: str, *, run_id: UUID, **given: Any) -> None:
         """Note that a tool is called."""
-        run = self._begin(run_id, parent_run_id)
+        run = self._begin(run_id, given)
         if run is not None:
-            name = str((serialized or {}).get("name") or kwargs.get("name"))
-            call_id = str(kwargs.get("tool_call_id") or "")
-            given = input_str if inputs is None else inputs
-            run.begin_tool_call(run_id, name, given, call_id)
+            name = str((serialized or {}).get("name") or given.get("name"))
+            inputs = given.get("inputs")
+            arguments = input_str if inputs is None else inputs
+            run.begin_tool_call(run_id, name, arguments, str(given.get("tool_call_id") or ""))
 
-    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_tool_end(self, output: Any, *, run_id: UUID, **given: Any) -> None:
         """Note what a tool returned."""
         is_message = isinstance(output, ToolMessage)
         result = output.content if is_message else output
         failed = str(result) if is_message and output.status == "error" else None
         self._run_that_has(run_id).end_tool_call(run_id, result, error=failed)
 
-    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **given: Any) -> None:
         """Note that a tool's call failed; one that interrupts the graph is made again later."""
         from langgraph.errors import GraphBubbleUp  # the saver works without that package
 
@@ -140,8 +116,9 @@ class JazzmineRecorder(BaseCallbackHandler):
         """Return the run that a part is in, which ends."""
         return self._by_part.pop(run_id, None) or unrecorded()
 
-    def _begin(self, run_id: UUID, parent_id: UUID | None) -> RunRecorder | None:
+    def _begin(self, run_id: UUID, given: Mapping[str, Any]) -> RunRecorder | None:
         """Return the run of the part that another part is in, and keep it for that one, too."""
+        parent_id = given.get("parent_run_id")
         run = None if parent_id is None else self._by_part.get(parent_id)
         if run is not None:
             remember(self._by_part, run_id, run, _MOST_KEPT)

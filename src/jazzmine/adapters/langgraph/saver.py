@@ -19,11 +19,9 @@ from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.checkpoints import KnownCheckpoint
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
 from jazzmine.adapters.langgraph.conversation import Projection
-from jazzmine.adapters.langgraph.pruning import Pruner
-from jazzmine.adapters.langgraph.reading import Listing, Reader
+from jazzmine.adapters.langgraph.pruning import copy_thread, delete_runs, delete_thread, keep_latest
 from jazzmine.adapters.langgraph.recorder import JazzmineRecorder
-from jazzmine.adapters.langgraph.threads import copy_items
-from jazzmine.adapters.langgraph.writing import Writer
+from jazzmine.adapters.langgraph.storage import Storage
 from jazzmine.errors import ConfigurationError
 
 __all__ = ["JazzmineSaver"]
@@ -75,7 +73,6 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self._steps = Steps(items, (AsyncItems, LongTermMemoryStore))
         self._items: Any = self._steps.store
         self._projection: Projection | None = None
-        self._recorder: JazzmineRecorder | None = None
         require_session_id(agent_id, "agent_id")
         if messages is not None:
             if isinstance(self.serde, EncryptedSerializer):
@@ -85,10 +82,8 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
             steps = Steps(messages, (AsyncMessageStore, MessageStore))
             if steps.is_async != self._steps.is_async:
                 raise TypeError("items and messages must be of the same API, async or sync")
-            self._projection = Projection(steps.store, agent_id)
-            self._recorder = JazzmineRecorder(steps, agent_id)
-        self._checkpoints: dict[tuple[str, str, str], KnownCheckpoint] = {}
-        self._values: dict[tuple[str, bytes], bytes] = {}
+            self._projection = Projection(steps, agent_id)
+        self._known: dict[tuple[str, str, str], KnownCheckpoint] = {}
 
     def get_next_version(self, current: Any, channel: None) -> str:
         """Return a version later than `current`, which no other branch has."""
@@ -105,16 +100,16 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         Raises:
             ConfigurationError: the saver has no message store.
         """
-        if self._recorder is None:
+        if self._projection is None:
             raise ConfigurationError("traces are stored beside messages: pass a message store")
-        return self._recorder
+        return self._projection.recorder
 
     # Plain calls
 
     def get_tuple(self, config: Any) -> CheckpointTuple | None:
         """Return the checkpoint of a config, or the latest one, or None."""
         self._note_run(config)
-        return self._steps.plain(Reader(*self._storage).get(config))
+        return self._steps.plain(self._storage.get(config))
 
     def list(
         self,
@@ -133,8 +128,8 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
             before: only those before the checkpoint of this config.
             limit: how many at most.
         """
-        listing = Listing(Reader(*self._storage), config, filter, before, limit)
-        while page := self._steps.plain(listing.page()):
+        pages = self._storage.listed(config, filter, before, limit)
+        while page := self._steps.plain(_next(pages)):
             yield from page
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
@@ -145,7 +140,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store what a task has written after a checkpoint; what it wrote before stays."""
-        self._steps.plain(Writer(*self._storage).put_writes(config, writes, (task_id, task_path)))
+        self._steps.plain(self._storage.put_writes(config, writes, (task_id, task_path)))
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete all checkpoints of a thread, and its conversation."""
@@ -153,13 +148,11 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of runs."""
-        self._steps.plain(Pruner(*self._storage).delete_runs(map(str, run_ids)))
+        self._steps.plain(delete_runs(self._storage, run_ids))
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread to another one."""
-        self._steps.plain(
-            copy_items(self._items, text_id(source_thread_id), text_id(target_thread_id))
-        )
+        self._steps.plain(copy_thread(self._storage, source_thread_id, target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete checkpoints of threads.
@@ -175,14 +168,14 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, *, config: Any, channels: Sequence[str]
     ) -> Mapping[str, Any]:
         """Return what was written to delta channels before a checkpoint, and their last values."""
-        return self._steps.plain(Reader(*self._storage).delta_history(config, channels))
+        return self._steps.plain(self._storage.delta_history(config, channels))
 
     # Coroutines
 
     async def aget_tuple(self, config: Any) -> CheckpointTuple | None:
         """Do the same as `get_tuple`."""
         self._note_run(config)
-        return await self._steps.awaited(Reader(*self._storage).get(config))
+        return await self._steps.awaited(self._storage.get(config))
 
     async def alist(
         self,
@@ -193,8 +186,8 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Do the same as `list`."""
-        listing = Listing(Reader(*self._storage), config, filter, before, limit)
-        while page := await self._steps.awaited(listing.page()):
+        pages = self._storage.listed(config, filter, before, limit)
+        while page := await self._steps.awaited(_next(pages)):
             for checkpoint in page:
                 yield checkpoint
 
@@ -206,9 +199,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, config: Any, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Do the same as `put_writes`."""
-        await self._steps.awaited(
-            Writer(*self._storage).put_writes(config, writes, (task_id, task_path))
-        )
+        await self._steps.awaited(self._storage.put_writes(config, writes, (task_id, task_path)))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Do the same as `delete_thread`."""
@@ -216,13 +207,11 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Do the same as `delete_for_runs`."""
-        await self._steps.awaited(Pruner(*self._storage).delete_runs(map(str, run_ids)))
+        await self._steps.awaited(delete_runs(self._storage, run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Do the same as `copy_thread`."""
-        await self._steps.awaited(
-            copy_items(self._items, text_id(source_thread_id), text_id(target_thread_id))
-        )
+        await self._steps.awaited(copy_thread(self._storage, source_thread_id, target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Do the same as `prune`."""
@@ -232,15 +221,15 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self, *, config: Any, channels: Sequence[str]
     ) -> Mapping[str, Any]:
         """Do the same as `get_delta_channel_history`."""
-        return await self._steps.awaited(Reader(*self._storage).delta_history(config, channels))
+        return await self._steps.awaited(self._storage.delta_history(config, channels))
 
     # The steps
 
     # LangGraph changes the serializer of a copy of the saver.
 
     @property
-    def _storage(self) -> tuple[Any, ...]:
-        return self._items, self.serde, self._checkpoints, self._values
+    def _storage(self) -> Storage:
+        return Storage(self._items, self.serde, self._known)
 
     def _note_run(self, config: Any) -> None:
         """Note whether a run begins at the newest checkpoint, or at one that its config names."""
@@ -254,24 +243,22 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         user_id = user_of(config)
         has_travelled = _TRAVELS.get() == (thread, parent) or metadata.get("source") == "fork"
         refuses = self._refuses_stale and not namespace and not has_travelled
-        values = await Writer(*self._storage).put(
+        values = await self._storage.put(
             config, checkpoint, metadata, new_versions, refuse_stale=refuses
         )
         if (
             self._projection is not None
-            and self._recorder is not None
             and user_id is not None
             and not namespace
             and "messages" in new_versions
             and type(said := checkpoint["channel_values"].get("messages")) is list
         ):
-            run = self._recorder.run_of(thread, user_id)
-            await self._projection.add(thread, user_id, said, values["messages"], run)
+            await self._projection.add(thread, user_id, said, values["messages"])
         return config_of(thread, namespace, checkpoint["id"], user_id)
 
     async def _delete_thread(self, thread_id: str) -> None:
         thread = text_id(thread_id)
-        await Pruner(*self._storage).delete_thread(thread)
+        await delete_thread(self._storage, thread)
         if self._projection is not None:
             await self._projection.delete(thread)
 
@@ -280,6 +267,10 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
             raise ValueError(f"strategy must be 'keep_latest' or 'delete', not {strategy!r}")
         for thread in map(text_id, thread_ids):
             if strategy == "delete":
-                await Pruner(*self._storage).delete_thread(thread)
+                await delete_thread(self._storage, thread)
             else:
-                await Pruner(*self._storage).keep_latest(thread)
+                await keep_latest(self._storage, thread)
+
+
+async def _next(pages: AsyncIterator[list[CheckpointTuple]]) -> list[CheckpointTuple] | None:
+    return await anext(pages, None)

@@ -195,28 +195,26 @@ class JazzmineStore(BaseStore):
         for condition in conditions:
             if condition.match_type == "prefix" and "*" not in condition.path:
                 prefix = max(prefix, tuple(condition.path), key=len)
-        found: dict[tuple[str, ...], None] = {}
-        last = None
         end = operation.offset + operation.limit
-        while len(found) < end:
-            page = await self._items.list_namespaces((*_ROOT, *prefix), limit=_AT_ONCE, after=last)
-            for place in page:
-                namespace = place[len(_ROOT) :]
-                if all(_namespace_matches(namespace, condition) for condition in conditions):
-                    found[namespace[: operation.max_depth]] = None
-            if len(page) < _AT_ONCE:
-                break
-            last = page[-1]
+        is_whole = not conditions and operation.max_depth is None
+        stored = await self._items.list_namespaces(
+            (*_ROOT, *prefix), limit=end if is_whole else None
+        )
+        namespaces = [namespace[len(_ROOT) :] for namespace in stored]
+        found = dict.fromkeys(
+            namespace[: operation.max_depth]
+            for namespace in namespaces
+            if all(_namespace_matches(namespace, condition) for condition in conditions)
+        )
         return list(found)[operation.offset : end]
 
     async def _refresh(self, read: Iterable[MemoryItem]) -> None:
         """Let items that were read live on; one that another caller has changed is left alone."""
-        alive = []
-        for item in {(item.namespace, item.key): item for item in read}.values():
-            lifetime = _lifetime(item.data)
-            if lifetime is None:
-                continue
-            alive.append(item.model_copy(update={"expires_at": _end(lifetime)}))
+        alive = [
+            item.model_copy(update={"expires_at": _end(lifetime)})
+            for item in {(item.namespace, item.key): item for item in read}.values()
+            if (lifetime := _lifetime(item.data)) is not None
+        ]
         await self._items.renew(alive)
 
     def _change(self, place: tuple[str, ...], operation: PutOp, user_id: str | None) -> Any:
@@ -225,11 +223,7 @@ class JazzmineStore(BaseStore):
         lifetime = None if operation.ttl is None else round(operation.ttl * 60_000)
         data = b"" if lifetime is None else str(lifetime).encode()
         paths = self._fields if operation.index is None else operation.index
-        texts = None
-        if paths is not None:
-            texts = [
-                text for path in paths or () for text in get_text_at_path(operation.value, path)
-            ]
+        texts = [text for path in paths or () for text in get_text_at_path(operation.value, path)]
         if operation.index is False:
             data += _UNRANKED
         item = MemoryItem(
@@ -240,7 +234,7 @@ class JazzmineStore(BaseStore):
             user_id=user_id,
             expires_at=None if lifetime is None else _end(lifetime),
         )
-        return PutItem(item, texts=texts)
+        return PutItem(item, texts=None if paths is None else texts)
 
 
 def _place(namespace: Iterable[str]) -> tuple[str, ...]:
@@ -332,9 +326,8 @@ def _compare(value: Any, name: str, operand: Any) -> bool:
 def _namespace_matches(namespace: Sequence[str], condition: Any) -> bool:
     """Return whether a namespace begins or ends with a path, in which "*" is any label."""
     path = condition.path
-    if len(namespace) < len(path):
-        return False
-    labels = namespace[: len(path)]
     if condition.match_type == "suffix":
-        labels = namespace[len(namespace) - len(path) :]
-    return all(wanted in ("*", label) for label, wanted in zip(labels, path, strict=True))
+        path, namespace = path[::-1], namespace[::-1]
+    return len(path) <= len(namespace) and all(
+        wanted in ("*", label) for label, wanted in zip(namespace, path, strict=False)
+    )

@@ -22,10 +22,7 @@ from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.writer import Call
 from jazzmine.records.base import require_stored
 from jazzmine.records.types import MAX_INT
-
-__all__ = ["JSONDatabase"]
-
-_REASONS_SHOWN = 5
+from jazzmine.records.unreadable import reasons_of
 
 
 class JSONDatabase(MemoryDatabase):
@@ -88,7 +85,7 @@ class JSONDatabase(MemoryDatabase):
         connection.execute("PRAGMA foreign_keys = OFF")
         try:
             connection.execute("BEGIN")
-            search.make(connection, language, 0)
+            search.make(connection, language)
             for kind, lines in zip(KINDS, records, strict=True):
                 self._store(connection, kind, lines)
             if language is not None:
@@ -136,7 +133,8 @@ class JSONDatabase(MemoryDatabase):
                 last = number
                 connection.execute(statement, [number, *kind.values(record, line)])
             except (ValidationError, sqlite3.IntegrityError) as error:
-                raise invalid(self.path, _name(kind, index, line), _reason(error)) from None
+                reason = reasons_of(error) if isinstance(error, ValidationError) else str(error)
+                raise invalid(self.path, _name(kind, index, line), reason) from None
 
     # Writes
 
@@ -172,24 +170,15 @@ class JSONDatabase(MemoryDatabase):
 
 
 def _name(kind: Kind, index: int, line: bytes) -> str:
-    """Return what error messages call a record of the file."""
     fields = from_json(line)
     record_id = fields.get("id") if isinstance(fields, dict) else None
     shown = f" (id {record_id!r})" if isinstance(record_id, str) else ""
     return f"{kind.name}[{index}]{shown}"
 
 
-def _reason(error: Exception) -> str:
-    """Return which rules a record breaks, without its values."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    lines = error.errors(include_url=False, include_input=False)[:_REASONS_SHOWN]
-    return "; ".join(": ".join([*map(str, line["loc"]), line["msg"]]) for line in lines)
-
-
 def _alone(connection: sqlite3.Connection, table: str, number: int) -> tuple[str, str]:
     """Return the name of a record whose owner is not in the file, and the reason."""
     query = f"SELECT id FROM {table} WHERE seq = ?"
     (record_id,) = connection.execute(query, [number]).fetchone()
-    section = next(kind.name for kind in KINDS if kind.table == table)
+    section = table.removeprefix("stored_")
     return f"{section} (id {record_id.decode()!r})", "its owner is not in the file"

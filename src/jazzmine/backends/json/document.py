@@ -30,8 +30,6 @@ from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["KINDS", "Document", "Kind", "content_of", "document_of", "invalid"]
-
 _VERSION = 1
 
 
@@ -41,27 +39,25 @@ class Kind(NamedTuple):
     Attributes:
         name: that of the section with its records in the file.
         record: the class of the records.
-        table, columns: where they are in the database.
+        columns: those of the table in the database.
         values: returns the values of the columns for a record and its JSON.
     """
 
     name: str
     record: type[Record]
-    table: str
     columns: str
     values: Callable[..., rows.Values]
 
+    @property
+    def table(self) -> str:
+        """The table with its records in the database."""
+        return f"stored_{self.name}"
+
 
 KINDS = (
-    Kind(
-        "conversations",
-        Conversation,
-        rows.TABLES["conversations"],
-        rows.CONVERSATION_COLUMNS,
-        rows.conversation_values,
-    ),
-    Kind("messages", Message, rows.TABLES["messages"], rows.MESSAGE_COLUMNS, rows.message_values),
-    Kind("turn_traces", TurnTrace, rows.TABLES["traces"], rows.TRACE_COLUMNS, rows.trace_values),
+    Kind("conversations", Conversation, rows.CONVERSATION_COLUMNS, rows.conversation_values),
+    Kind("messages", Message, rows.MESSAGE_COLUMNS, rows.message_values),
+    Kind("turn_traces", TurnTrace, rows.TRACE_COLUMNS, rows.trace_values),
 )
 
 

@@ -12,8 +12,6 @@ from typing import TypeAlias
 
 from jazzmine.backends.files import require_regular
 
-__all__ = ["Version", "read_file", "replace_file", "version_of"]
-
 Version: TypeAlias = tuple[int, ...]
 """What differs if a file was changed or replaced; it is empty for one that does not exist."""
 

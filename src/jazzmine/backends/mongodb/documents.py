@@ -25,21 +25,6 @@ from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, terms_of
 
-__all__ = [
-    "HIDDEN",
-    "TOUCHED",
-    "Document",
-    "copied",
-    "document_of",
-    "escaped",
-    "id_of",
-    "message_documents",
-    "searched_fields",
-    "to_row",
-    "to_rows",
-    "unescaped",
-]
-
 Document: TypeAlias = dict[str, Any]
 
 # A transaction that depends on this document changes the field: the server aborts one of two

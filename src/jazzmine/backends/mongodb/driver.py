@@ -16,17 +16,6 @@ from jazzmine.backends.addresses import wrong_option
 from jazzmine.deadline import milliseconds
 from jazzmine.errors import InvalidAddressError
 
-__all__ = [
-    "DURABLE",
-    "LENIENT",
-    "MAJORITY",
-    "PRIMARY",
-    "SNAPSHOT",
-    "client_options",
-    "invalid_address",
-    "server_names",
-]
-
 # A write returns after a majority has stored it, and reads return only such data: a caller reads
 # its own writes, and no data that a failover rolls back.
 # https://www.mongodb.com/docs/manual/core/read-isolation-consistency-recency/

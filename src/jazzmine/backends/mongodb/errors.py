@@ -23,13 +23,6 @@ from jazzmine.errors import (
     StoreUnavailableError,
 )
 
-__all__ = [
-    "ServerNotFoundError",
-    "is_duplicate",
-    "text_of",
-    "translated",
-]
-
 # https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
 _UNAUTHORIZED = 13
 _AUTHENTICATION_FAILED = 18

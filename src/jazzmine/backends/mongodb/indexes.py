@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 
 from pymongo import IndexModel
 
-__all__ = ["CONVERSATIONS", "FORMAT", "INDEXES", "MESSAGES", "TRACES", "Index"]
-
 #: The number of the format of the documents. A version that changes or adds a field raises it:
 #: older versions then refuse to open the database.
 FORMAT = 1

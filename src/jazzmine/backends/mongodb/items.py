@@ -14,19 +14,6 @@ from jazzmine.backends.mongodb.trace_filters import metadata_query
 from jazzmine.records.item_paths import end_of
 from jazzmine.records.item_rows import Cursor, ItemChange, ItemQuery, ItemRow, Reads
 
-__all__ = [
-    "COUNTERS",
-    "INDEXES",
-    "ITEMS",
-    "NOW",
-    "document_of",
-    "is_live",
-    "live",
-    "namespaces_pipeline",
-    "page_query",
-    "row_of",
-]
-
 ITEMS = "memory_items"
 COUNTERS = "memory_item_revisions"
 

@@ -10,25 +10,6 @@ from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
 from jazzmine.records.base import FlaggedShown
 from jazzmine.records.context_window import CALLERS
 
-__all__ = [
-    "CONVERSATIONS_BY",
-    "MESSAGES_BY",
-    "MESSAGES_OF_CONVERSATION",
-    "NEWEST_MESSAGES",
-    "OLDEST_CONVERSATIONS",
-    "TOUCH",
-    "TRACES_FOUND",
-    "TRACES_OF_CONVERSATION",
-    "Listing",
-    "among",
-    "equal",
-    "older_than",
-    "owned_by",
-    "since",
-    "visible",
-]
-
-
 _CALLERS = sorted(role.value for role in CALLERS)
 
 

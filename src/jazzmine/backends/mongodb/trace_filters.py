@@ -11,8 +11,6 @@ from typing import Any
 from jazzmine.backends.mongodb.documents import Document, escaped
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["filter_query", "metadata_query"]
-
 # The condition of each field of a filter, by its name: a field of a trace, and an operator.
 _CONDITIONS = {
     "agent_id": ("agent_id", "$eq"),

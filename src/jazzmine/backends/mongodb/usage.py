@@ -12,8 +12,6 @@ from typing import Any
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.records.usage import UsageKey, UsageSummary
 
-__all__ = ["read_summaries", "usage_pipeline"]
-
 _MS_A_DAY = 86_400_000
 _EPOCH = date(1970, 1, 1)
 _FIRST_DAY = (date.min - _EPOCH).days

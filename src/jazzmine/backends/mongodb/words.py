@@ -12,8 +12,6 @@ from jazzmine.backends.mongodb.indexes import MESSAGES, Index
 from jazzmine.backends.mongodb.queries import Listing
 from jazzmine.search.query import Clause, SearchScope, Term
 
-__all__ = ["FOUND", "SEARCH_INDEXES", "found_query", "owner_query", "pending", "scope_query"]
-
 SEARCH_INDEXES: tuple[Index, ...] = (
     Index((("search_terms", 1), ("timestamp", 1), ("_id", 1))),
     Index((("user_id", 1), ("search_terms", 1), ("timestamp", 1), ("_id", 1))),

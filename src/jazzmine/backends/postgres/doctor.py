@@ -22,10 +22,8 @@ __all__ = [
     "INDEXES",
     "LAGGING",
     "LIMITS",
-    "MISSING_ACCESS",
     "MISSING_RIGHTS",
     "MISSING_TABLES",
-    "WRONG_ISOLATION",
     "check_functions",
     "check_indexes",
     "check_pool",
@@ -50,9 +48,8 @@ SELECT current_setting('max_connections')::int,
     (SELECT datconnlimit FROM pg_database WHERE datname = current_database())
 """
 
-# Each row has a right that the role lacks, and the statement that grants it: those without which a
-# store cannot be opened, and those that its calls need.
-MISSING_ACCESS = """
+# Each row has a right that the role lacks, and the statement that grants it.
+MISSING_RIGHTS = """
 SELECT 'CREATE on the database ' || current_database(),
     'GRANT CREATE ON DATABASE ' || quote_ident(current_database()) || ' TO '
         || quote_ident(current_user)
@@ -63,21 +60,14 @@ SELECT 'USAGE on the schema ' || nspname,
     'GRANT USAGE ON SCHEMA ' || quote_ident(nspname) || ' TO ' || quote_ident(current_user)
 FROM pg_namespace WHERE nspname = %(schema)s AND NOT has_schema_privilege(oid, 'USAGE')
 UNION ALL
-SELECT 'SELECT on the table ' || relname,
-    'GRANT SELECT ON $schema.' || relname || ' TO ' || quote_ident(current_user)
-FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
-WHERE nspname = %(schema)s AND relname = %(versions)s
-    AND NOT has_table_privilege(relation.oid, 'SELECT')
-"""
-MISSING_RIGHTS = """
 SELECT privilege || ' on the table ' || relname,
     'GRANT ' || privilege || ' ON ' || quote_ident(nspname) || '.' || quote_ident(relname) || ' TO '
         || quote_ident(current_user)
 FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
     CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
-WHERE nspname = %(schema)s AND relname = ANY(%(tables)s::text[])
-    AND (relkind <> 'S' OR privilege = 'UPDATE')
-    AND NOT has_table_privilege(relation.oid, privilege)
+WHERE nspname = %(schema)s AND NOT has_table_privilege(relation.oid, privilege)
+    AND CASE WHEN relname = %(versions)s THEN privilege = 'SELECT'
+        WHEN relname = ANY(%(tables)s::text[]) THEN relkind <> 'S' OR privilege = 'UPDATE' END
 UNION ALL
 SELECT 'EXECUTE on the function ' || proname,
     'GRANT EXECUTE ON FUNCTION ' || function.oid::regprocedure || ' TO '
@@ -87,9 +77,11 @@ WHERE nspname = %(schema)s AND starts_with(proname, 'jazzmine_')
     AND NOT has_function_privilege(function.oid, 'EXECUTE')
 ORDER BY 1
 """
+# The table of the search index is there only in a schema that has one.
 MISSING_TABLES = """
 SELECT name FROM unnest(%(tables)s::text[]) AS name
-WHERE to_regclass('$schema.' || quote_ident(name)) IS NULL
+WHERE to_regclass('$schema.' || quote_ident(name)) IS NULL AND (name <> 'message_words'
+    OR EXISTS (SELECT FROM $schema.$versions WHERE version = 1000))
 """
 
 # The functions that are there, and whether each names its own schema, as none does any more after
@@ -100,23 +92,11 @@ FROM pg_namespace AS schema JOIN pg_proc ON pronamespace = schema.oid
 WHERE nspname = %(schema)s
 """
 
-# A store sets this itself, but for sessions that a connection pooler shares.
-WRONG_ISOLATION = """
-SELECT quote_ident(current_user), current_setting('default_transaction_isolation')
-WHERE pg_backend_pid() <> %(pid)s
-    AND current_setting('default_transaction_isolation') IN ('repeatable read', 'serializable')
-"""
-
-# Each row has a table whose sequence is behind its rows, whether the role may read the sequence,
-# and the statement that mends it.
+# Each row has a table whose sequence is behind its rows, and the statement that mends it.
 _LAGGING = """
-SELECT name, may_read, CASE WHEN may_read
-    THEN 'SELECT setval(' || quote_literal(sequence) || ', (SELECT max(' || field
-        || ') FROM $schema.' || name || '))'
-    ELSE 'GRANT SELECT ON SEQUENCE ' || sequence || ' TO ' || quote_ident(current_user) END
-FROM numbers CROSS JOIN has_sequence_privilege(sequence, 'SELECT, USAGE') AS may_read
-WHERE CASE WHEN may_read THEN number > coalesce(pg_sequence_last_value(sequence), 0)
-    ELSE sequence IS NOT NULL END
+SELECT name, 'SELECT setval(' || quote_literal(sequence) || ', (SELECT max(' || field
+    || ') FROM $schema.' || name || '))'
+FROM numbers WHERE number > coalesce(pg_sequence_last_value(sequence), 0)
 """
 # For each table the largest number that a row has, about, and the sequence of the numbers. If rows
 # were copied without it, it would give numbers again. No index begins with `seq`, but the newest

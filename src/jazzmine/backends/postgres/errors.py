@@ -18,7 +18,6 @@ from jazzmine.errors import (
 __all__ = [
     "TimedOut",
     "deadline_exceeded",
-    "is_conflict",
     "is_disconnect",
     "is_transient",
     "translated",
@@ -69,14 +68,13 @@ def is_disconnect(error: BaseException) -> bool:
     )
 
 
-def is_transient(error: Exception) -> bool:
-    """Return whether the same call may succeed later on the same connection."""
-    return isinstance(error, _TRANSIENT)
+def is_transient(error: Exception, *, is_repeated: bool = False) -> bool:
+    """Return whether the same call may succeed later on the same connection.
 
-
-def is_conflict(error: Exception) -> bool:
-    """Return whether a unique index had the value, perhaps from a concurrent call."""
-    return isinstance(error, errors.UniqueViolation)
+    Once, where a unique index had the value, perhaps from a concurrent call.
+    """
+    is_conflict = isinstance(error, errors.UniqueViolation) and not is_repeated
+    return isinstance(error, _TRANSIENT) or is_conflict
 
 
 def translated(error: Exception, server: str) -> JazzmineError:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from jazzmine.backends.postgres.pages import same_values
 from jazzmine.backends.postgres.text import from_json_text, from_text, json_text, to_text
 from jazzmine.records.item_paths import end_of
 from jazzmine.records.item_rows import (
@@ -49,7 +50,14 @@ RESTORE = """
 SELECT $schema.jazzmine_restore_items(
     %(changes)s::json, %(last)s::bigint, %(vectors)b::bytea[], %(contents)b::bytea[])"""
 
-RENEW = "SELECT $schema.jazzmine_renew_items(%(renewals)s::json)"
+# Not those that have another revision by now.
+RENEW = """
+UPDATE $schema.memory_items AS stored SET expires_at = given.expires_at
+FROM json_to_recordset(%(renewals)s::json) AS given (path text, revision bigint, expires_at bigint)
+WHERE stored.path = given.path AND stored.revision = given.revision
+    AND coalesce(stored.expires_at > extract(epoch FROM clock_timestamp()) * 1000, true)
+RETURNING true
+"""
 # One that another call has changed meanwhile is found by the next call, if it is the user's still.
 ERASE = """
 DELETE FROM $schema.memory_items WHERE user_id = %(user)s AND path = ANY(ARRAY(
@@ -88,12 +96,8 @@ WHERE path = ANY(%(paths)s::text[]) AND {_LIVE}
 """
 _OF_USER = "user_id = %(user)s::text"
 
-# Containment also takes an object with more keys, or an array with more elements, for equal.
-_HAS_VALUES = """
-value @> %(where)s::jsonb AND NOT EXISTS (
-    SELECT FROM jsonb_each(%(where)s::jsonb) AS wanted
-    WHERE memory_items.value -> wanted.key IS DISTINCT FROM wanted.value)
-"""
+_WHERE = "%(where)s::jsonb"
+_HAS_VALUES = f"value @> {_WHERE} AND {same_values('memory_items.value', _WHERE)}"
 
 _NAMESPACE = "substr(path, 1, strpos(path, chr(1) || chr(1)))"
 

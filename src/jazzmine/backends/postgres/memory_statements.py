@@ -10,7 +10,6 @@ from __future__ import annotations
 
 __all__ = [
     "CONVERSATIONS",
-    "CONVERSATIONS_OF",
     "CREATE",
     "DELETE",
     "ERASE_EXPIRED",
@@ -118,13 +117,9 @@ WHERE conversation_id = %(conversation_id)s AND lock_token = %(token)s RETURNING
 """
 
 CONVERSATIONS = """
-SELECT conversation_id FROM $schema.working_memory WHERE expires_at > now()
-LIMIT %(limit)s::bigint
-"""
-
-CONVERSATIONS_OF = """
 SELECT conversation_id FROM $schema.working_memory
-WHERE user_id = %(user_id)s AND expires_at > now()
+WHERE (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND expires_at > now()
+LIMIT %(limit)s::bigint
 """
 
 ERASE_EXPIRED = """

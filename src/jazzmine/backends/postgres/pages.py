@@ -21,6 +21,7 @@ __all__ = [
     "newest",
     "next_messages",
     "page",
+    "same_values",
     "select",
 ]
 
@@ -87,10 +88,18 @@ def next_messages(limit: int) -> str:
     return as_json(MESSAGES, rows, order, ", page.timestamp, page.seq")
 
 
-# Containment, for which there is an index, is not enough: {"a": {"b": 1}} contains {"a": {}}.
-_CONTAINED = """ AND metadata @> %(where)s::jsonb AND NOT EXISTS (
-        SELECT FROM jsonb_each(%(where)s::jsonb) AS field
-        WHERE metadata -> field.key IS DISTINCT FROM field.value)"""
+def same_values(value: str, wanted: str) -> str:
+    """Return the condition that an object has the fields of another one with the same values.
+
+    Containment, for which there is an index, is not enough: {"a": {"b": 1}} contains {"a": {}}.
+    """
+    return f"""NOT EXISTS (
+        SELECT FROM jsonb_each({wanted}) AS wanted
+        WHERE {value} -> wanted.key IS DISTINCT FROM wanted.value)"""
+
+
+_WHERE = "%(where)s::jsonb"
+_CONTAINED = f" AND metadata @> {_WHERE} AND {same_values('metadata', _WHERE)}"
 
 
 @functools.lru_cache(maxsize=1024)

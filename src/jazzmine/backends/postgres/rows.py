@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any
 
@@ -13,13 +13,12 @@ from jazzmine.backends.postgres.text import (
     from_text,
     json_array,
     json_text,
-    to_json_text,
     to_text,
 )
 from jazzmine.backends.postgres.word_index import entry_of, with_entry
 from jazzmine.errors import NotFoundError
-from jazzmine.records.base import Snapshot, json_of
-from jazzmine.records.hook_arguments import Append
+from jazzmine.records.base import RecordKind, Snapshot, json_of
+from jazzmine.records.hook_arguments import Append, Turn
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
@@ -67,36 +66,29 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
     return values
 
 
-def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str:
-    """Return the parameter for messages whose ids differ; see `row_values`."""
-    return json_array(
-        with_entry(to_json_text(each.json), each.record, analyser) for each in messages
-    )
+def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str | None:
+    """Return the parameter for messages; see `store_parameters`."""
+    return json_array([with_entry(each.json, each.record, analyser) for each in messages])
 
 
-def whole_json(record: Snapshot[Any]) -> str:
+def whole_json(record: Snapshot[Any]) -> bytes:
     """Return the JSON of a record with all its fields, and all those of the elements of lists."""
-    return to_json_text(json_of(record.record.__pydantic_serializer__, record.record))
+    return json_of(record.record.__pydantic_serializer__, record.record)
 
 
-def store_parameters(
-    records: Mapping[str, Sequence[Snapshot[Any]]], analyser: Analyser | None
-) -> dict[str, object]:
-    """Return the parameters of records, by the names of their tables.
+def store_parameters(turn: Turn, analyser: Analyser | None) -> dict[str, object]:
+    """Return the parameters of records, by the names of their tables; None for no records.
 
     Args:
-        records: those of each table; None if there are none.
+        turn: the records; the ids of its messages differ.
         analyser: that of the search index; None without an index.
     """
-    parameters: dict[str, object] = {}
-    for name, each in records.items():
-        if not each:
-            parameters[name] = None
-        elif name == "messages":
-            parameters[name] = messages_json(each, analyser)
-        else:
-            parameters[name] = json_array(map(whole_json, each))
-    return parameters
+    conversations, messages, traces = turn
+    return {
+        "conversations": json_array(list(map(whole_json, conversations))),
+        "messages": messages_json(messages, analyser),
+        "turn_traces": json_array(list(map(whole_json, traces))),
+    }
 
 
 def append_parameters(given: Append, analyser: Analyser | None) -> dict[str, object]:
@@ -112,30 +104,28 @@ def append_parameters(given: Append, analyser: Analyser | None) -> dict[str, obj
         "expected_last": to_text(expected_last) if isinstance(expected_last, str) else None,
         "is_replacing": replace_after is not NOTHING,
         "last_kept": to_text(replace_after) if isinstance(replace_after, str) else None,
-        "turn_traces": None if trace is None else f"[{whole_json(trace)}]",
+        "turn_traces": json_array([] if trace is None else [whole_json(trace)]),
     }
 
 
 def rewrite_parameters(
-    changed: Sequence[tuple[str, str, Snapshot[Any]]], table: str, analyser: Analyser | None
+    changed: Sequence[tuple[str, str, Snapshot[Any]]], kind: RecordKind, analyser: Analyser | None
 ) -> dict[str, object]:
     """Return the parameters of `REWRITE`.
 
     Args:
         changed: the ids and versions as the server returned them, and what is stored instead.
-        table: the name of the table.
+        kind: that of the records.
         analyser: that of the search index; None without an index.
     """
-    return {
-        "ids": [record_id for record_id, _, _ in changed],
-        "versions": [version for _, version, _ in changed],
-        **store_parameters({table: [snapshot for _, _, snapshot in changed]}, analyser),
-    }
+    ids, versions, snapshots = zip(*changed, strict=True)
+    turn = Turn(**{kind: snapshots})
+    return {"ids": list(ids), "versions": list(versions), **store_parameters(turn, analyser)}
 
 
-def pruned_parameter(conversations: Sequence[Row]) -> str:
+def pruned_parameter(conversations: Sequence[Row]) -> str | None:
     """Return the parameter for conversations to delete while they have their metadata."""
-    return json_array(to_json_text(row[1].encode()) for row in conversations)
+    return json_array([row[1].encode() for row in conversations])
 
 
 # Rows
@@ -166,32 +156,13 @@ def page_of(rows: Sequence[Row], after: str | None) -> Sequence[Row]:
 # Sums
 
 
+_SUMMED = tuple(UsageSummary.model_fields)[1:]
+
+
 def summaries(rows: Iterable[Row]) -> list[UsageSummary]:
     """Return the summaries of the groups, by descending tokens, then by key."""
-    found = [_summary(row) for row in rows]
+    found = [
+        UsageSummary(key=from_text(key), **dict(zip(_SUMMED, sums, strict=True)))
+        for key, *sums in rows
+    ]
     return sorted(found, key=lambda summary: (-summary.total_tokens, summary.key))
-
-
-def _summary(row: Row) -> UsageSummary:
-    key, turns, failed, prompt, completion, total, cached, written, reasoning, cost, *rest = row
-    unreported, unpriced, count, latency, p50, p95, longest, kwh, co2 = rest
-    return UsageSummary(
-        key=from_text(key),
-        turns=turns,
-        failed_turns=failed,
-        prompt_tokens=int(prompt),
-        completion_tokens=int(completion),
-        total_tokens=int(total),
-        cached_prompt_tokens=int(cached),
-        cache_write_tokens=int(written),
-        reasoning_tokens=int(reasoning),
-        cost_usd=float(cost),
-        unreported_calls=unreported,
-        unpriced_calls=unpriced,
-        mean_latency_ms=int(latency) / count,
-        p50_latency_ms=p50,
-        p95_latency_ms=p95,
-        max_latency_ms=longest,
-        total_energy_kwh=kwh,
-        total_co2_g=co2,
-    )

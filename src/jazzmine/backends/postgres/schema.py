@@ -7,16 +7,15 @@ from importlib import resources
 from typing import NamedTuple
 
 __all__ = [
+    "FIND_VERSIONS",
     "ITEM_TABLES",
     "LONG_TRANSACTION",
-    "MAKE_SCHEMA",
     "MAKE_VERSIONS",
     "MEMORY_TABLES",
     "MESSAGE_TABLES",
     "NOTE_VERSION",
     "READ_VERSIONS",
     "SHORT_LOCKS",
-    "STATE",
     "TRY_LOCK",
     "Component",
     "Migration",
@@ -40,16 +39,20 @@ SELECT set_config('statement_timeout', %(ms)s, true), set_config('lock_timeout',
 # While a migration waits for a lock on a table, every later write of the table waits behind it.
 SHORT_LOCKS = "SET LOCAL lock_timeout = 100"
 
-# Whether the schema exists, and its table of versions. Functions such as `to_regclass` would not
-# see what another process has committed during the transaction.
-STATE = """
-SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s), EXISTS (
-    SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    WHERE nspname = %(schema)s AND relname = %(versions)s)
+# Functions such as `to_regclass` would not see what another process has committed during the
+# transaction.
+FIND_VERSIONS = """
+SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = %(schema)s AND relname = %(versions)s
 """
-MAKE_SCHEMA = "CREATE SCHEMA IF NOT EXISTS $schema"
+# PostgreSQL asks for the right to create a schema, also where one is there.
 MAKE_VERSIONS = """
-CREATE TABLE $schema.$versions (
+DO $body$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = btrim('$schema', '"')) THEN
+        CREATE SCHEMA $schema;
+    END IF;
+END $body$;
+CREATE TABLE IF NOT EXISTS $schema.$versions (
     version    integer     PRIMARY KEY,
     name       text        NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now()
@@ -93,7 +96,7 @@ class Component(NamedTuple):
 MESSAGE_TABLES = Component(
     "migrations",
     "jazzmine_migrations",
-    ("conversations", "messages", "turn_traces"),
+    ("conversations", "messages", "turn_traces", "message_words"),
     ("append", "erase", "fork", "index", "pop", "prune", "rewind", "store"),
 )
 ITEM_TABLES = Component(

@@ -10,11 +10,9 @@ large for a record. So a float with an exponent is written with all its digits a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from pydantic_core import to_json
-
-from jazzmine.errors import RecordTooLargeError
 
 __all__ = [
     "ESCAPE",
@@ -29,9 +27,6 @@ __all__ = [
 ESCAPE = "\ufdd0"
 """What text and JSON contain that differ from the original, apart from their numbers."""
 
-# What is larger would take longer to convert than a call may take.
-_LARGEST = 2**28
-
 _ESCAPE = ESCAPE.encode()
 
 # What a float with a large exponent contains; older versions of pydantic write no sign.
@@ -40,13 +35,7 @@ _STRING_OR_FLOAT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.]*e[-+]?\d+', 
 
 
 def to_text(value: str) -> str:
-    """Return the text to store for a string.
-
-    Raises:
-        RecordTooLargeError: it is longer than 256 Mi characters.
-    """
-    if len(value) > _LARGEST:
-        raise _too_large(len(value))
+    """Return the text to store for a string."""
     if "\0" in value or ESCAPE in value:
         return value.replace(ESCAPE, f"{ESCAPE}1").replace("\0", f"{ESCAPE}0")
     return value
@@ -65,13 +54,7 @@ def json_text(value: object) -> str:
 
 
 def to_json_text(json: bytes) -> str:
-    """Return the JSON to store for JSON that pydantic wrote.
-
-    Raises:
-        RecordTooLargeError: it is larger than 256 MiB, or is when its numbers are written in full.
-    """
-    if len(json) > _LARGEST:
-        raise _too_large(len(json))
+    """Return the JSON to store for JSON that pydantic wrote."""
     if b"\\u0000" in json or _ESCAPE in json:
         json = json.replace(_ESCAPE, _ESCAPE + b"1")
         # Between escaped backslashes, a backslash begins an escape.
@@ -79,28 +62,12 @@ def to_json_text(json: bytes) -> str:
         json = rb"\\".join([part.replace(b"\\u0000", _ESCAPE + b"0") for part in parts])
     if _EXPONENT in json:
         json = _STRING_OR_FLOAT.sub(_in_full, json)
-        if len(json) > _LARGEST:
-            raise _too_large(len(json))
     return json.decode()
 
 
-def json_array(parts: Iterable[str]) -> str:
-    """Return an array of JSON to store.
-
-    Raises:
-        RecordTooLargeError: it is longer than 256 Mi characters.
-    """
-    array = f"[{','.join(parts)}]"
-    if len(array) > _LARGEST:
-        raise _too_large(len(array))
-    return array
-
-
-def _too_large(size: int) -> RecordTooLargeError:
-    return RecordTooLargeError(
-        f"PostgreSQL takes at most {_LARGEST} bytes in one call, in which a float of 1e300 has"
-        f" 300 digits, and these are {size} or more"
-    )
+def json_array(parts: Sequence[bytes]) -> str | None:
+    """Return an array of JSON to store, made of JSON that pydantic wrote; None if it is empty."""
+    return to_json_text(b"[%b]" % b",".join(parts)) if parts else None
 
 
 def _in_full(token: re.Match[bytes]) -> bytes:

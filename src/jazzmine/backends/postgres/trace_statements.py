@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jazzmine.backends.columns import TURN_TRACES
-from jazzmine.backends.postgres.pages import page, select
+from jazzmine.backends.postgres.pages import page, same_values, select
 from jazzmine.backends.postgres.text import json_text, to_text
 from jazzmine.records.usage import TraceFilter, UsageKey
 
@@ -26,13 +26,10 @@ _CONDITIONS = {
     "tool": "tool_traces @> %(tool)s::jsonb",
     "llm_call": "llm_calls @> %(llm_call)s::jsonb",
 }
-# Containment, for which there is an index, is not enough where values are nested: {"a": {"b": 1}}
-# contains {"a": {}}. The wanted element is in a list.
+# The wanted element is in a list.
 _EXACTLY = """EXISTS (
         SELECT FROM jsonb_array_elements({column}) AS element (value)
-        WHERE NOT EXISTS (
-            SELECT FROM jsonb_each(%({name})s::jsonb -> 0) AS field
-            WHERE element.value -> field.key IS DISTINCT FROM field.value))"""
+        WHERE {same})"""
 _LISTS = {"tool": "tool_traces", "llm_call": "llm_calls"}
 _ERRORS = {
     True: "errors <> '[]'",
@@ -53,7 +50,8 @@ def filter_condition(where: TraceFilter) -> tuple[str, dict[str, object]]:
         if isinstance(value, dict):
             parameters[name] = json_text([value])
             if any(isinstance(each, (dict, list)) for each in value.values()):
-                conditions.append(_EXACTLY.format(column=_LISTS[name], name=name))
+                same = same_values("element.value", f"%({name})s::jsonb -> 0")
+                conditions.append(_EXACTLY.format(column=_LISTS[name], same=same))
         else:
             parameters[name] = to_text(value) if isinstance(value, str) else value
     if where.has_errors is not None:
@@ -101,7 +99,7 @@ _MISSING = {
 
 
 def summarize(condition: str, by: UsageKey) -> str:
-    """Return the statement that sums up the traces that match a filter.
+    """Return the statement that sums up the traces that match a filter, as `UsageSummary` has it.
 
     Args:
         condition: that of the filter.
@@ -131,7 +129,7 @@ def summarize(condition: str, by: UsageKey) -> str:
 SELECT key, count(DISTINCT seq), count(DISTINCT seq) FILTER (WHERE errors <> '[]'),
     sum(prompt_tokens), sum(completion_tokens), sum(total_tokens),
     {", ".join(f"coalesce(sum({name}), 0)" for name in details)},
-    count(*), sum(latency_ms),
+    sum(latency_ms)::float8 / count(*),
     percentile_disc(0.5) WITHIN GROUP (ORDER BY latency_ms),
     percentile_disc(0.95) WITHIN GROUP (ORDER BY latency_ms),
     max(latency_ms),

@@ -62,11 +62,11 @@ def entry_of(message: Message, analyser: Analyser) -> str:
     return f"{analyser.language}:{analyser.entry(message.original_content)}"
 
 
-def with_entry(json: str, message: Message, analyser: Analyser | None) -> str:
+def with_entry(json: bytes, message: Message, analyser: Analyser | None) -> bytes:
     """Return the JSON of a message with its entry, if there is an index."""
     if analyser is None:
         return json
-    return f'{json[:-1]},"entry":"{entry_of(message, analyser)}"}}'
+    return b'%b,"entry":"%b"}' % (json[:-1], entry_of(message, analyser).encode())
 
 
 def entries_json(rows: Iterable[Row], analyser: Analyser) -> str:

@@ -13,8 +13,6 @@ from weakref import WeakSet
 
 from jazzmine.backends.sqlite.functions import add_functions
 
-__all__ = ["Connection", "create_file", "file_uri"]
-
 # The pages that a connection keeps: those of the indexes' upper levels, above all.
 _CACHE_KIB = 16_384
 
@@ -119,7 +117,8 @@ def create_file(path: str) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     if not os.access(path, os.W_OK):
         # The -wal and -shm files of a reader would keep those from writing who may.
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        why = "the right to write is missing, which reading needs, too"
+        raise PermissionError(errno.EACCES, why, path)
 
 
 _registering = threading.RLock()  # a finalizer may make a connection meanwhile

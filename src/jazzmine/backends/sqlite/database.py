@@ -27,8 +27,6 @@ from jazzmine.backends.sqlite.migrations import Component, migrate, migrations
 from jazzmine.backends.sqlite.writer import Call, apply_all
 from jazzmine.deadline import Deadline
 
-__all__ = ["Database"]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")

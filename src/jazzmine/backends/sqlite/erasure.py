@@ -11,8 +11,6 @@ from jazzmine.records.conversation_log import DeletedCounts
 from jazzmine.records.rows import Row, row_id
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["erase", "prune"]
-
 _DELETE_TRACES_OF_USER = """
 DELETE FROM stored_turn_traces WHERE seq IN (
     SELECT seq FROM stored_turn_traces WHERE user_id = ? AND seq <= ? LIMIT ?)
@@ -97,7 +95,6 @@ def _delete_conversation(
 def _delete_messages(
     connection: sqlite3.Connection, owner: str, owner_id: str, limit: int, newest: int = MAX_INT
 ) -> DeletedCounts:
-    """Delete up to `limit` messages with their traces."""
     some, parameters = _SOME.format(owner), [owner_id, newest, limit]
     count = f"SELECT count(*) FROM stored_turn_traces WHERE message_id IN (SELECT id {some})"
     (traces,) = connection.execute(count, parameters).fetchone()

@@ -8,15 +8,6 @@ import sqlite3
 
 from jazzmine.errors import LockTimeoutError, RecordTooLargeError, StoreClosedError
 
-__all__ = [
-    "DatabaseBusy",
-    "closed_meanwhile",
-    "error_code",
-    "is_busy",
-    "lock_timeout",
-    "translated",
-]
-
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _CODES = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,

@@ -12,8 +12,6 @@ from jazzmine.backends.sqlite.connection import file_uri
 from jazzmine.backends.sqlite.errors import error_code, translated
 from jazzmine.errors import ConfigurationError
 
-__all__ = ["APPLICATION_ID", "FORMAT", "check_file", "require_sqlite", "stored_version"]
-
 APPLICATION_ID = 0x4A5A4D4E  # "JZMN"
 """The number in the header of every database of this library."""
 

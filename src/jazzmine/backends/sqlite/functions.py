@@ -16,8 +16,6 @@ from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.json_values import contains
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
 
-__all__ = ["add_functions"]
-
 # A text that is the same in JSON, however that is written.
 _PLAIN = re.compile("[A-Za-z0-9_. -]+")
 

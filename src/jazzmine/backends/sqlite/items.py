@@ -26,20 +26,6 @@ from jazzmine.records.item_rows import (
     is_expected,
 )
 
-__all__ = [
-    "ITEM_TABLES",
-    "apply",
-    "erase",
-    "get",
-    "move_user",
-    "namespaces",
-    "page",
-    "prune",
-    "renew",
-    "restore",
-    "rewrite",
-]
-
 _VIEW = """
 SELECT replace(substr(path, 1, instr(path, char(1, 1)) - 1), char(1), '/') AS namespace,
     substr(path, instr(path, char(1, 1)) + 2) AS key, value, data, user_id, source_message_id,
@@ -266,7 +252,7 @@ def move_user(connection: sqlite3.Connection, from_id: str, to_id: str) -> int:
     return connection.execute(_MOVE_USER, [to_id, from_id]).rowcount
 
 
-def prune(connection: sqlite3.Connection, limit: int, user_id: str | None) -> int:
+def prune(connection: sqlite3.Connection, limit: int, user_id: str | None = None) -> int:
     """Delete up to `limit` expired items (of a user), and return how many."""
     return connection.execute(_PRUNE, {"now": _now(), "limit": limit, "user": user_id}).rowcount
 

@@ -15,8 +15,6 @@ from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT, MIN_INT
 
-__all__ = ["append", "fork", "pop", "rewind"]
-
 # When a conversation was updated last, and the id and the time of its newest message.
 _LOG_END = """
 SELECT conversations.last_updated_at, newest.id, newest.timestamp

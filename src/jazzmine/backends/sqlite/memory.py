@@ -11,16 +11,6 @@ from collections.abc import Mapping
 
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
 
-__all__ = [
-    "conversations",
-    "load",
-    "lock",
-    "renew",
-    "sweep",
-    "unlock",
-    "write",
-]
-
 _SWEPT_AT_ONCE = 500
 
 _IS_FREE = """(lock_token IS NULL OR lock_token = :token OR lock_expires_at <= :now

@@ -16,8 +16,6 @@ from jazzmine.backends.sqlite.migrations import Component, migrate
 from jazzmine.backends.sqlite.writer import Call, apply_all
 from jazzmine.deadline import Deadline
 
-__all__ = ["MemoryDatabase"]
-
 T = TypeVar("T")
 
 # Waiting so many s for another thread takes no longer than passing the read to a thread.

@@ -12,24 +12,6 @@ from jazzmine.records.base import FlaggedShown
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
 
-__all__ = [
-    "IS_OLD",
-    "NEXT_MESSAGES",
-    "NEXT_STORED",
-    "OLD_CONVERSATIONS",
-    "SHOWN",
-    "STORED",
-    "TRACES_OF_CONVERSATION",
-    "TRACE_OF_MESSAGE",
-    "count_messages",
-    "limit_of",
-    "messages_by_ids",
-    "newest_sequence",
-    "page",
-    "row",
-    "rows",
-]
-
 STORED = {kind: f"SELECT id, body FROM {table} WHERE id = ?" for kind, table in TABLES.items()}
 TRACE_OF_MESSAGE = "SELECT id, body FROM stored_turn_traces WHERE message_id = ?"
 
@@ -109,10 +91,11 @@ def limit_of(count: int | None) -> int:
 def page(
     connection: sqlite3.Connection,
     table: str,
-    order: Literal["timestamp ASC", "timestamp DESC", "last_updated_at DESC"],
+    order: Literal["timestamp ASC", "timestamp DESC", "last_updated_at DESC", "started_at_ms DESC"],
     conditions: Mapping[str, object],
     limit: int | None,
     after: str | None,
+    offset: int = 0,
 ) -> list[Row]:
     """Return the rows of a page.
 
@@ -124,6 +107,7 @@ def page(
             first one is that of the owner.
         limit: how many at most; None is no limit.
         after: the id of the last record of the page before, or None.
+        offset: how many of the first records to skip.
 
     Raises:
         NotFoundError: the page should start after a record that is not the owner's.
@@ -142,9 +126,10 @@ def page(
         parameters += cursor
     statement = (
         f"SELECT id, body FROM {table} WHERE {wanted}"
-        f" ORDER BY {time} {direction}, seq {direction} LIMIT ?"
+        f" ORDER BY {time} {direction}, seq {direction} LIMIT ? OFFSET ?"
     )
-    return connection.execute(statement, [*parameters, limit_of(limit)]).fetchall()
+    parameters += [limit_of(limit), limit_of(offset)]
+    return connection.execute(statement, parameters).fetchall()
 
 
 def messages_by_ids(connection: sqlite3.Connection, message_ids: Sequence[str]) -> list[Row]:

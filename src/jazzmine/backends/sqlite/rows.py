@@ -10,17 +10,6 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
 
-__all__ = [
-    "CONVERSATION_COLUMNS",
-    "MESSAGE_COLUMNS",
-    "TABLES",
-    "TRACE_COLUMNS",
-    "Values",
-    "conversation_values",
-    "message_values",
-    "trace_values",
-]
-
 Values: TypeAlias = tuple[Any, ...]
 
 TABLES: dict[RecordKind, str] = {

@@ -5,8 +5,6 @@ from __future__ import annotations
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
 from jazzmine.backends.sqlite.migrations import Component
 
-__all__ = ["MESSAGE_TABLES"]
-
 
 def _view(table: Table) -> str:
     columns = ", ".join(

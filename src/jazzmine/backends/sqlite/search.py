@@ -16,22 +16,6 @@ from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import SearchState
 
-__all__ = [
-    "BLOCK",
-    "MINUTE",
-    "conversation_token",
-    "count_unindexed",
-    "fill",
-    "index_changes",
-    "index_pending",
-    "make",
-    "merge",
-    "read_state",
-    "read_state_and_pending",
-    "role_token",
-    "user_token",
-]
-
 # Connections for reading give text as UTF-8.
 AnyText: TypeAlias = str | bytes
 
@@ -93,7 +77,6 @@ _COUNT_UNINDEXED = """
 SELECT abs((SELECT count(*) FROM stored_messages) - (SELECT count(*) FROM search_index))
 """
 _NEXT = "SELECT seq FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT 1 OFFSET ?"
-_LEFT = "SELECT count(*) FROM stored_messages WHERE seq >= ?"
 
 # So many pages at a time: others write in between.
 _MERGE = "INSERT INTO search_index (search_index, rank) VALUES ('merge', -500)"
@@ -115,8 +98,8 @@ def read_state_and_pending(connection: sqlite3.Connection) -> tuple[SearchState 
     return state, bool(connection.execute(_HAS_PENDING).fetchone()[0])
 
 
-def make(connection: sqlite3.Connection, language: str | None, size: int) -> None:
-    """Make the index, for `size` messages at first, in place of another one; None removes it."""
+def make(connection: sqlite3.Connection, language: str | None) -> None:
+    """Make the index, for no message yet, in place of another one; None removes it."""
     stored = read_state(connection)
     if (None if stored is None else stored.language) == language:
         return
@@ -133,27 +116,23 @@ def make(connection: sqlite3.Connection, language: str | None, size: int) -> Non
     connection.execute(_FIRST_BLOCKS)
     first = connection.execute("SELECT min(seq) FROM stored_messages").fetchone()[0]
     connection.execute("INSERT INTO search_state VALUES (?, ?)", [language, first])
-    if size:
-        fill(connection, size)
 
 
-def fill(connection: sqlite3.Connection, size: int) -> tuple[int, int]:
-    """Index some of the messages that are not; return how many, and how many are left."""
+def fill(connection: sqlite3.Connection, size: int) -> int | None:
+    """Index some of the messages that are not; return how many, or None if there was none."""
     _, first = connection.execute(_STATE).fetchone()
     if first is None:
         # All were indexed: mend what differs.
-        indexed = (
-            connection.execute(_NOTE_DIFFERENCE).rowcount if count_unindexed(connection) else 0
-        )
+        differs = count_unindexed(connection)
+        indexed = connection.execute(_NOTE_DIFFERENCE).rowcount if differs else None
         index_pending(connection)
-        return indexed, 0
+        return indexed
     indexed = connection.execute(_NOTE_SOME, [first, size]).rowcount
     index_pending(connection)
     row = connection.execute(_NEXT, [first, min(size, MAX_INT)]).fetchone()
     following = None if row is None else row[0]
     connection.execute("UPDATE search_state SET next_seq = ?", [following])
-    left = 0 if following is None else connection.execute(_LEFT, [following]).fetchone()[0]
-    return indexed, left
+    return indexed
 
 
 def count_unindexed(connection: sqlite3.Connection) -> int:

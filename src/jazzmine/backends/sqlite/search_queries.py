@@ -19,8 +19,6 @@ from jazzmine.records.types import MAX_INT
 from jazzmine.search.query import Clause, FoundPage, SearchScope, Term
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
-__all__ = ["count_found", "list_found"]
-
 # The FTS5 table has the messages in the order of their numbers. Mostly this is that of their
 # timestamps: the last ones that match are the newest, unless some were stored before them that are
 # newer.

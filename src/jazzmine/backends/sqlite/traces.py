@@ -7,15 +7,11 @@ import sqlite3
 from datetime import date, timedelta
 from typing import Any
 
-from jazzmine.backends.sqlite.queries import limit_of
-from jazzmine.errors import NotFoundError
+from jazzmine.backends.sqlite import queries
+from jazzmine.backends.sqlite.rows import TABLES
 from jazzmine.records.hook_arguments import TracePage
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-
-__all__ = ["find_traces", "summarize"]
-
-_CURSOR = "SELECT started_at_ms, seq FROM stored_turn_traces WHERE id = ?"
 
 _CONDITIONS = {
     "agent_id": "agent_id = ?",
@@ -31,18 +27,16 @@ _CONDITIONS = {
 }
 
 
-def _where(where: TraceFilter) -> tuple[str, list[Any]]:
-    """Return the conditions of a filter in SQL and their parameters."""
-    conditions: list[str] = []
-    parameters: list[Any] = []
+def _conditions(where: TraceFilter) -> dict[str, object]:
+    """Return the conditions of a filter in SQL with their parameters."""
+    conditions: dict[str, object] = {"true": None}
     if where.has_errors is not None:
-        conditions.append("has_errors" if where.has_errors else "NOT has_errors")
+        conditions["has_errors" if where.has_errors else "NOT has_errors"] = None
     for name, condition in _CONDITIONS.items():
         value = getattr(where, name)
         if value is not None:
-            conditions.append(condition)
-            parameters.append(json.dumps(value) if isinstance(value, dict) else value)
-    return " AND ".join(conditions) or "true", parameters
+            conditions[condition] = json.dumps(value) if isinstance(value, dict) else value
+    return conditions
 
 
 def find_traces(connection: sqlite3.Connection, page: TracePage) -> list[Row]:
@@ -52,18 +46,10 @@ def find_traces(connection: sqlite3.Connection, page: TracePage) -> list[Row]:
         NotFoundError: `after` is the id of no trace.
     """
     where, limit, after, offset = page
-    condition, parameters = _where(where)
-    if after is not None:
-        cursor = connection.execute(_CURSOR, [after]).fetchone()
-        if cursor is None:
-            raise NotFoundError(f"after={after!r} is the id of no trace")
-        condition += " AND (started_at_ms, seq) < (?, ?)"
-        parameters += cursor
-    query = (
-        f"SELECT id, body FROM stored_turn_traces WHERE {condition}"
-        " ORDER BY started_at_ms DESC, seq DESC LIMIT ? OFFSET ?"
+    conditions = _conditions(where)
+    return queries.page(
+        connection, TABLES["traces"], "started_at_ms DESC", conditions, limit, after, offset
     )
-    return connection.execute(query, [*parameters, limit_of(limit), limit_of(offset)]).fetchall()
 
 
 _MS_A_DAY = 86_400_000
@@ -146,12 +132,13 @@ def summarize(
     connection: sqlite3.Connection, where: TraceFilter, by: UsageKey
 ) -> list[UsageSummary]:
     """Sum up the traces that match in groups, sorted by descending tokens, then by key."""
-    condition, parameters = _where(where)
+    conditions = _conditions(where)
     if by == "model":
         key, matching, turns = _MODEL, _CALLS, _OF_CALLS
     else:
         key, matching, turns = _KEYS[by], _TURNS, _OF_TURNS
-    condition = f"NOT is_copy AND {condition}"
+    condition = " AND ".join(["NOT is_copy", *conditions])
+    parameters = [value for value in conditions.values() if value is not None]
     query = _SUMS.format(matching=matching.format(key=key, condition=condition), turns=turns)
     rows = connection.execute(query, parameters)
     names = [column[0] for column in rows.description]

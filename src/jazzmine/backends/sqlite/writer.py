@@ -14,8 +14,6 @@ from weakref import finalize
 from jazzmine.backends.sqlite.errors import closed_meanwhile, translated
 from jazzmine.deadline import backoff
 
-__all__ = ["Call", "Writer", "apply_all"]
-
 # Pauses between two attempts to begin a transaction while another process writes, in s. With longer
 # ones, a process that has waited for long would be the least likely to come next.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.002

@@ -22,19 +22,6 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 
-__all__ = [
-    "LAST_NUMBER",
-    "STORE_MESSAGE",
-    "create",
-    "delete",
-    "flag_message",
-    "move_user",
-    "put",
-    "put_conversation",
-    "put_trace",
-    "rewrite",
-]
-
 
 def _upsert(table: str, columns: str, condition: str, number: str = "NULL", rows: str = "") -> str:
     names = columns.split(", ")

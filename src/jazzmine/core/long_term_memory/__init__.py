@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from jazzmine import _lazy
 
 if TYPE_CHECKING:
-    from jazzmine._async.long_term_memory.memory import (
-        InMemoryLongTermMemoryStore as InMemoryLongTermMemoryStore,
-    )
     from jazzmine._async.long_term_memory.mongodb import (
         MongoDBLongTermMemoryStore as MongoDBLongTermMemoryStore,
     )
     from jazzmine._async.long_term_memory.postgres import (
         PostgresLongTermMemoryStore as PostgresLongTermMemoryStore,
+    )
+    from jazzmine._async.long_term_memory.sqlite import (
+        InMemoryLongTermMemoryStore as InMemoryLongTermMemoryStore,
     )
     from jazzmine._async.long_term_memory.sqlite import (
         SQLiteLongTermMemoryStore as SQLiteLongTermMemoryStore,
@@ -29,7 +29,7 @@ else:
         {
             "ANY": "jazzmine.records.log",
             "LongTermMemoryStore": "jazzmine._async.long_term_memory.store",
-            "InMemoryLongTermMemoryStore": "jazzmine._async.long_term_memory.memory",
+            "InMemoryLongTermMemoryStore": "jazzmine._async.long_term_memory.sqlite",
             "MongoDBLongTermMemoryStore": "jazzmine._async.long_term_memory.mongodb",
             "PostgresLongTermMemoryStore": "jazzmine._async.long_term_memory.postgres",
             "SQLiteLongTermMemoryStore": "jazzmine._async.long_term_memory.sqlite",

@@ -8,9 +8,9 @@ from jazzmine import _lazy
 
 if TYPE_CHECKING:
     from jazzmine._async.message_store.json import JSONMessageStore as JSONMessageStore
-    from jazzmine._async.message_store.memory import InMemoryMessageStore as InMemoryMessageStore
     from jazzmine._async.message_store.mongodb import MongoDBMessageStore as MongoDBMessageStore
     from jazzmine._async.message_store.postgres import PostgresMessageStore as PostgresMessageStore
+    from jazzmine._async.message_store.sqlite import InMemoryMessageStore as InMemoryMessageStore
     from jazzmine._async.message_store.sqlite import SQLiteMessageStore as SQLiteMessageStore
     from jazzmine._async.message_store.store import MessageStore as MessageStore
     from jazzmine.records.log import *
@@ -25,7 +25,7 @@ else:
         {
             "MessageStore": "jazzmine._async.message_store.store",
             "JSONMessageStore": "jazzmine._async.message_store.json",
-            "InMemoryMessageStore": "jazzmine._async.message_store.memory",
+            "InMemoryMessageStore": "jazzmine._async.message_store.sqlite",
             "MongoDBMessageStore": "jazzmine._async.message_store.mongodb",
             "PostgresMessageStore": "jazzmine._async.message_store.postgres",
             "SQLiteMessageStore": "jazzmine._async.message_store.sqlite",

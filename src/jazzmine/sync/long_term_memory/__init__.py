@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from jazzmine import _lazy
 
 if TYPE_CHECKING:
-    from jazzmine._sync.long_term_memory.memory import (
-        InMemoryLongTermMemoryStore as InMemoryLongTermMemoryStore,
-    )
     from jazzmine._sync.long_term_memory.mongodb import (
         MongoDBLongTermMemoryStore as MongoDBLongTermMemoryStore,
     )
     from jazzmine._sync.long_term_memory.postgres import (
         PostgresLongTermMemoryStore as PostgresLongTermMemoryStore,
+    )
+    from jazzmine._sync.long_term_memory.sqlite import (
+        InMemoryLongTermMemoryStore as InMemoryLongTermMemoryStore,
     )
     from jazzmine._sync.long_term_memory.sqlite import (
         SQLiteLongTermMemoryStore as SQLiteLongTermMemoryStore,
@@ -29,7 +29,7 @@ else:
         {
             "ANY": "jazzmine.records.log",
             "LongTermMemoryStore": "jazzmine._sync.long_term_memory.store",
-            "InMemoryLongTermMemoryStore": "jazzmine._sync.long_term_memory.memory",
+            "InMemoryLongTermMemoryStore": "jazzmine._sync.long_term_memory.sqlite",
             "MongoDBLongTermMemoryStore": "jazzmine._sync.long_term_memory.mongodb",
             "PostgresLongTermMemoryStore": "jazzmine._sync.long_term_memory.postgres",
             "SQLiteLongTermMemoryStore": "jazzmine._sync.long_term_memory.sqlite",

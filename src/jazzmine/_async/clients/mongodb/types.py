@@ -8,8 +8,6 @@ import pymongo
 from pymongo.asynchronous import collection, database
 from pymongo.asynchronous.client_session import AsyncClientSession
 
-__all__ = ["Client", "Collection", "Database", "Session"]
-
 Client: TypeAlias = pymongo.AsyncMongoClient[dict[str, Any]]
 Database: TypeAlias = database.AsyncDatabase[dict[str, Any]]
 Collection: TypeAlias = collection.AsyncCollection[dict[str, Any]]

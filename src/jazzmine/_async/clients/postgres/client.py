@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -17,7 +17,6 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.clients.postgres.connection import CANCEL_SECONDS, Connection, Connector
 from jazzmine._async.clients.postgres.migration import Tables, first_schema
-from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_finish as finish
 from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine._compat.postgres import AsyncDriverPool as DriverPool
@@ -26,7 +25,6 @@ from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     TimedOut,
     deadline_exceeded,
-    is_conflict,
     is_disconnect,
     is_transient,
     translated,
@@ -39,8 +37,6 @@ from jazzmine.errors import ConfigurationError, StoreClosedError
 
 __all__ = ["PostgresClient"]
 
-T = TypeVar("T")
-
 # The pauses, in s, between the attempts at a call after the second one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
@@ -48,13 +44,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 class PostgresClient:
     """Runs one statement for each call, in one round trip, until its reply or its deadline.
 
-    A call whose connection is lost is repeated on another one, if it may be repeated.
-
-    Several stores may use it: the first one opens it, and the last one closes it.
-
-    Args:
-        config: where, and for how long.
-        components: the tables of these stores.
+    A call whose connection is lost is repeated on another one, if it may be repeated. Several
+    stores may use a client: the first one opens it, and the last one closes it.
     """
 
     def __init__(self, config: PostgresConfig, *components: Component) -> None:
@@ -63,7 +54,7 @@ class PostgresClient:
         self._components = components
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
-        self._connector = Connector(self._address, config, lambda: self.is_closed)
+        self._connector = Connector(self._address, config)
         self._drained_at = 0.0
         self._given_up = BackgroundTasks()
         self._pool: Any = config.pool or DriverPool(
@@ -74,11 +65,6 @@ class PostgresClient:
             open=False,
         )
         self._access = PoolAccess(self._pool)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether its pool is closed."""
-        return bool(self._pool.closed)
 
     async def open(self) -> None:
         """Bring the schema up to date and open the pool; nothing is left open if it raises.
@@ -96,9 +82,14 @@ class PostgresClient:
                 kind = getattr(self._pool, "connection_class", None)
                 if not (isinstance(kind, type) and issubclass(kind, Connection)):
                     raise _unusable("has another connection_class")
-                if self.is_closed:
-                    raise ConfigurationError("pool must be open before the store is opened")
-            if await self._beside(self._bring_up_to_date):
+            is_changed = False
+            async with self._apart() as connection:
+                if not connection.autocommit:  # of a pool of the application
+                    raise _unusable("has no autocommit")
+                for component in self._components:
+                    tables = Tables(connection, self._config, component)
+                    is_changed |= await tables.bring_up_to_date()
+            if is_changed:
                 begin_call()
             if self._config.pool is None:
                 await self._pool.open()
@@ -106,87 +97,57 @@ class PostgresClient:
             await self.close()
             raise
 
-    async def _bring_up_to_date(self, connection: Connection) -> bool:
-        if not connection.autocommit:  # of a pool of the application
-            raise _unusable("has no autocommit")
-        is_changed = False
-        for component in self._components:
-            is_changed |= await Tables(connection, self._config, component).bring_up_to_date()
-        return is_changed
-
     async def ping(self) -> None:
         """Run a statement that reads nothing."""
         await self.run("SELECT 1")
 
     async def pending(self) -> list[str]:
-        """Return what `open` would change in the schema; nothing is changed.
-
-        Raises:
-            ConfigurationError: the schema is not one that this library can use.
-            StoreUnavailableError: the server refused the connection, or gave no answer.
-        """
-        return await self._beside(self._pending)
-
-    async def _pending(self, connection: Connection) -> list[str]:
-        pending: list[str] = []
-        for component in self._components:
-            steps = await Tables(connection, self._config, component).pending()
-            pending += [
-                f"apply {step.version:04} {step.name} to schema {self._schema!r}" for step in steps
+        """Return what `open` would change in the schema, in which nothing is changed."""
+        async with self._apart() as connection:
+            return [
+                f"apply {step.version:04} {step.name} to schema {self._schema!r}"
+                for component in self._components
+                for step in await Tables(connection, self._config, component).pending()
             ]
-        return pending
 
     async def change_search(self, language: str | None) -> None:
-        """Add the search index, make it anew for another language, or remove it.
-
-        Raises:
-            ConfigurationError: the role may not change the schema.
-            StoreUnavailableError: the server went away, or `migration_timeout` has passed.
-        """
-        await self._beside(
-            lambda connection: Tables(connection, self._config, MESSAGE_TABLES).change_search(
-                language
-            )
-        )
+        """Add the search index, make it anew for another language, or remove it."""
+        async with self._apart() as connection:
+            await Tables(connection, self._config, MESSAGE_TABLES).change_search(language)
         begin_call()
 
-    async def _beside(self, work: Work[T]) -> T:
-        """Call `work` with a connection that no call uses, and return its result."""
-        deadline = call_deadline(self._timeout)
-        try:
-            async with self._apart(deadline) as connection:
-                connection.deadline = deadline
-                if not self._schema:
-                    self._schema = await first_schema(connection)
-                    self._config = replace(self._config, schema=self._schema)
-                return await work(connection)
-        except psycopg.Error as error:
-            failure = error
-        # Out here the error has no context, which might hold a secret.
-        raise self._translated(failure)
-
     @asynccontextmanager
-    async def _apart(self, deadline: Deadline) -> AsyncIterator[Connection]:
+    async def _apart(self) -> AsyncIterator[Connection]:
         """Lend a new connection, or one of the application's pool, which may know another route.
 
         If it cannot be opened, this raises the server's error; the pool would only log it.
         """
-        if self._config.pool is not None:
-            await self.run("SELECT 1", deadline=deadline)  # replaces connections that were lost
-            connection = await self._access.getconn(deadline.remaining())
-            try:
-                yield connection
-            except BaseException as error:
-                await self._give_back(connection, error)
-                raise
-            connection.deadline = None
-            await self._access.putconn(connection)
-            return
-        connection = await self._connector.open()
+        deadline = call_deadline(self._timeout)
+        connection: Connection | None = None
         try:
+            if self._config.pool is None:
+                connection = await self._connector.open()
+            else:
+                await self.run("SELECT 1", deadline=deadline)  # replaces connections that were lost
+                connection = await self._access.getconn(deadline.remaining())
+            connection.deadline = deadline
+            if not self._schema:
+                self._schema = await first_schema(connection)
+                self._config = replace(self._config, schema=self._schema)
             yield connection
+            connection.deadline = None
+        except BaseException as error:
+            if self._config.pool is not None:
+                await self._give_back(connection, error)
+                connection = None
+            if isinstance(error, psycopg.Error):
+                raise self._translated(error) from without_row(error)
+            raise
         finally:
-            await connection.close()
+            if connection is not None and self._config.pool is None:
+                await connection.close()
+            elif connection is not None:
+                await self._access.putconn(connection)
 
     async def close(self) -> None:
         """Close all connections. Nothing is done while another store uses them."""
@@ -197,6 +158,7 @@ class PostgresClient:
     async def _close(self) -> None:
         await self._given_up.close(CANCEL_SECONDS)
         if self._config.pool is None:
+            self._connector.is_closed = True
             await self._pool.close(timeout=1.0)
 
     async def run(
@@ -224,26 +186,27 @@ class PostgresClient:
         pauses: Iterator[float] | None = None
         while True:
             connection: Connection | None = None
-            is_unknown = False
+            is_sent_once = False
             try:
                 connection = await self._access.getconn(deadline.remaining())
                 connection.deadline = deadline
                 if not repeats:
                     await connection.execute("", prepare=False)  # shows whether it is lost already
-                    is_unknown = True
+                    is_sent_once = True
                 rows = await connection.run(statement, values, self._schema, prepare=prepare)
-            except BaseException as error:
+            except psycopg.Error as error:
                 is_lost = await self._give_back(connection, error)
-                if not isinstance(error, psycopg.Error):
-                    raise
-                failure = error
+                is_repeatable = (
+                    not is_sent_once if is_lost else is_transient(error, is_repeated=bool(pauses))
+                )
+                pauses = await self._pause_or_raise(error, is_repeatable, pauses, deadline)
+            except BaseException as error:
+                await self._give_back(connection, error)
+                raise
             else:
                 connection.deadline = None
                 await self._access.putconn(connection)
                 return rows
-            # The rest is off the common path.
-            is_unknown = is_unknown and is_lost
-            pauses = await self._pause_or_raise(failure, is_lost, is_unknown, pauses, deadline)
 
     async def _give_back(self, connection: Connection | None, error: BaseException) -> bool:
         """Give the connection of a statement that failed back; return whether it is lost."""
@@ -271,31 +234,21 @@ class PostgresClient:
     async def _pause_or_raise(
         self,
         error: psycopg.Error,
-        is_lost: bool,
-        is_unknown: bool,
+        is_repeatable: bool,
         pauses: Iterator[float] | None,
         deadline: Deadline,
     ) -> Iterator[float]:
         """Wait before another attempt at a call, or raise the error of the call.
 
-        Args:
-            error: that of an attempt.
-            is_lost: whether its connection was lost.
-            is_unknown: whether it may have taken effect, and must not be repeated.
-            pauses: None after the first attempt: the second one is made at once.
-            deadline: when the call ends.
-
-        Returns:
-            The pauses after the next attempts.
+        The pauses are None after the first attempt, since the second one is made at once.
         """
         if isinstance(error, PoolClosed):
-            raise StoreClosedError("this store, or its pool, was closed") from error
+            raise StoreClosedError("this store, or its pool, is not open") from error
         if isinstance(error, PoolTimeout):
             error = self._connector.failure or error
         elif not deadline.expired:
-            is_repeatable = is_lost or is_transient(error) or (is_conflict(error) and not pauses)
-            if is_unknown or not is_repeatable:
-                raise self._translated(error)
+            if not is_repeatable:
+                raise self._translated(error) from without_row(error)
             pause = next(pauses) if pauses else 0.0
             if pause < deadline.remaining():
                 await sleep(pause)
@@ -304,48 +257,35 @@ class PostgresClient:
         raise failure from without_row(error)
 
     def _translated(self, error: psycopg.Error) -> Exception:
-        """Return our error for an error of the driver, which is its cause."""
-        failure = translated(error, self._address.name)
-        failure.__cause__ = without_row(error)
-        return failure
+        return translated(error, self._address.name)
 
     async def stream(
         self, statements: Sequence[str], size: int
     ) -> AsyncIterator[tuple[int, list[TupleRow]]]:
         """Yield the rows of queries as they all were at one moment, on a connection apart.
 
-        Before the first rows the server may sort all of them, within `migration_timeout`.
+        Before the first rows the server may sort all of them, within `migration_timeout`. There is
+        no second attempt.
 
         Args:
             statements: the queries, with `$schema` for the schema; each one's number comes with
                 its rows.
             size: how many rows at a time, at the most.
-
-        Raises:
-            JazzmineError: the connection failed or was lost; there is no second attempt.
         """
         seconds = self._config.migration_timeout
         ms = str(min(milliseconds(seconds), 2**31 - 1))
-        try:
-            async with self._apart(call_deadline(self._timeout)) as connection:
-                connection.deadline = Deadline(seconds)
-                async with connection.transaction():
-                    await connection.run(
-                        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-                    )
-                    await connection.run(LONG_TRANSACTION, {"ms": ms})
-                    for number, sql in enumerate(statements):
-                        cursor = f"DECLARE jazzmine_rows NO SCROLL CURSOR FOR {sql}"
-                        await connection.run(cursor, schema=self._schema)
-                        while rows := await connection.run(f"FETCH {size:d} FROM jazzmine_rows"):
-                            yield number, rows
-                            connection.deadline = Deadline(seconds)
-                        await connection.run("CLOSE jazzmine_rows")
-        except psycopg.Error as error:
-            failure = error
-        else:
-            return
-        raise self._translated(failure)
+        async with self._apart() as connection:
+            connection.deadline = Deadline(seconds)
+            async with connection.transaction():
+                await connection.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                await connection.run(LONG_TRANSACTION, {"ms": ms})
+                for number, sql in enumerate(statements):
+                    cursor = f"DECLARE jazzmine_rows NO SCROLL CURSOR FOR {sql}"
+                    await connection.run(cursor, schema=self._schema)
+                    while rows := await connection.run(f"FETCH {size:d} FROM jazzmine_rows"):
+                        yield number, rows
+                        connection.deadline = Deadline(seconds)
+                    await connection.run("CLOSE jazzmine_rows")
 
 
 def _unusable(reason: str) -> ConfigurationError:

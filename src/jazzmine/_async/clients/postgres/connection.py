@@ -6,13 +6,13 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 import psycopg
-from psycopg import AsyncCursor, generators, waiting
+from psycopg import AsyncCursor, waiting
 from psycopg.pq.abc import PGconn
 from psycopg.rows import TupleRow, tuple_row
 from psycopg.types.numeric import Int8BinaryDumper
@@ -40,17 +40,14 @@ CANCEL_SECONDS = 1.0
 _RECONNECTING = 0.5
 
 # The server ends a statement after the time of a call, and one that waits for a locked row lets
-# another one have its connection: its store tries again. Functions that lock rows, and then read
-# what was committed before, need READ COMMITTED. A connection pooler, which reports its own process
-# ids, shares sessions among clients, so nothing is set there.
+# another one have its connection: its store tries again. By the default of `random_page_cost`,
+# which is that of a rotating disk, it would read and sort all of a long conversation for a page. A
+# connection pooler, which reports its own process ids, shares sessions among clients, so nothing is
+# set there.
 _SETTINGS = """
 SELECT set_config(name, value, false)
-FROM (VALUES
-    ('statement_timeout', %(timeout)s, '0'),
-    ('lock_timeout', %(lock_timeout)s, '0'),
-    ('default_transaction_isolation', 'read committed', 'repeatable read'),
-    ('default_transaction_isolation', 'read committed', 'serializable')
-) AS settings (name, value, replaced)
+FROM (VALUES ('statement_timeout', '0', %(timeout)s), ('lock_timeout', '0', %(lock_timeout)s),
+    ('random_page_cost', '4', '1.1')) AS settings (name, replaced, value)
 WHERE pg_backend_pid() = %(pid)s AND current_setting(name) = replaced
 """
 
@@ -76,11 +73,7 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         self.process_id: int = PROCESS.id
 
     async def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
-        """Run one of psycopg's generators to its end, and return its value.
-
-        Raises:
-            TimedOut: the deadline passed before it ended; the server was not waited for.
-        """
+        """Run one of psycopg's generators to its end or the deadline, and return its value."""
         if self.deadline is None:  # the application runs it, on its own pool
             return await super().wait(gen, interval, timeout)
         try:
@@ -138,11 +131,7 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         # Before version 17, libpq's request blocks the whole process while the network is silent.
         if psycopg.capabilities.has_cancel_safe():
             with suppress(psycopg.Error):
-                request = self.pgconn.cancel_conn()
-                request.start()
-                await waiting.wait_conn_async(
-                    generators.cancel(request), _TICK, timeout=CANCEL_SECONDS
-                )
+                await self.cancel_safe(timeout=CANCEL_SECONDS)
         _reset(self.pgconn)
         await self.close()
 
@@ -150,25 +139,17 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
 class Connector:
     """Opens the connections of a store. The pool takes it for the class of its connections.
 
-    Args:
-        address: where.
-        config: that of the store.
-        is_closed: whether the pool is closed.
-
     Attributes:
         failure: the error of the last attempt; None if it succeeded.
+        is_closed: whether the pool is closed.
     """
 
-    def __init__(
-        self,
-        address: Address,
-        config: PostgresConfig,
-        is_closed: Callable[[], bool] = lambda: True,
-    ) -> None:
+    failure: psycopg.Error | None = None
+    is_closed: bool = False
+
+    def __init__(self, address: Address, config: PostgresConfig) -> None:
         self._address = address
         self._timeout, self._prepare = config.timeout, config.prepare
-        self._is_closed = is_closed
-        self.failure: psycopg.Error | None = None
 
     async def connect(self, *_: object, **__: object) -> Connection:
         """Open a connection, for which the pool waits.
@@ -180,37 +161,14 @@ class Connector:
             try:
                 return await self.open()
             except psycopg.Error:
-                if self._is_closed():
+                if self.is_closed:
                     raise
             await sleep(_RECONNECTING)
 
     async def open(self) -> Connection:
-        """Open a connection.
-
-        Raises:
-            psycopg.Error: the server refused it, or could not be reached.
-        """
+        """Open a connection; psycopg's error says why that failed."""
         try:
-            connection = await Connection.connect(
-                self._address.conninfo,
-                autocommit=True,
-                prepare_threshold=0 if self._prepare else None,
-            )
-            try:
-                # psycopg picks the type of an integer by its size, and each combination of types
-                # would be prepared anew; ours are all 64 bits wide.
-                connection.adapters.register_dumper(int, Int8BinaryDumper)
-                connection.cursor_class = connection.cursor_factory  # an instrumentor's, perhaps
-                connection.deadline = Deadline(self._timeout)
-                values = {
-                    "timeout": str(min(milliseconds(self._timeout), 2**31 - 1)),
-                    "lock_timeout": str(milliseconds(min(self._timeout, _LOCK_SECONDS))),
-                    "pid": connection.info.backend_pid,
-                }
-                await connection.run(_SETTINGS, values, prepare=False)
-            except BaseException:
-                await connection.close()
-                raise
+            connection = await self._opened()
         except (psycopg.Error, UnicodeError) as error:
             # The second one is that of a name that cannot be a host's.
             failure = (
@@ -222,6 +180,29 @@ class Connector:
             self.failure = failure
             raise failure from None
         self.failure = None
+        return connection
+
+    async def _opened(self) -> Connection:
+        connection = await Connection.connect(
+            self._address.conninfo,
+            autocommit=True,
+            prepare_threshold=0 if self._prepare else None,
+        )
+        try:
+            # psycopg picks the type of an integer by its size, and each combination of types
+            # would be prepared anew; ours are all 64 bits wide.
+            connection.adapters.register_dumper(int, Int8BinaryDumper)
+            connection.cursor_class = connection.cursor_factory  # an instrumentor's, perhaps
+            connection.deadline = Deadline(self._timeout)
+            values = {
+                "timeout": str(min(milliseconds(self._timeout), 2**31 - 1)),
+                "lock_timeout": str(milliseconds(min(self._timeout, _LOCK_SECONDS))),
+                "pid": connection.info.backend_pid,
+            }
+            await connection.run(_SETTINGS, values, prepare=False)
+        except BaseException:
+            await connection.close()
+            raise
         return connection
 
 

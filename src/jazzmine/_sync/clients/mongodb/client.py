@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from errno import ECONNREFUSED
@@ -37,12 +38,17 @@ from jazzmine.backends.mongodb.errors import translated
 from jazzmine.backends.mongodb.indexes import Index
 from jazzmine.config import MongoDBConfig
 from jazzmine.deadline import Deadline, begin_call, call_deadline
-from jazzmine.errors import StoreUnavailableError
-
-__all__ = ["MongoDBClient"]
+from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 T = TypeVar("T")
 
+logger: logging.Logger = logging.getLogger(__name__)
+
+_STANDALONE = (
+    "MongoDB runs as a standalone server, without transactions: a call that fails may leave a part"
+    " of its records, which `jazzmine doctor` finds; make it a replica set of one server"
+    " (mongod --replSet rs0, then rs.initiate())"
+)
 _LEAST_SECONDS = 0.001  # to the driver, 0 means no deadline
 _SECONDS_UNTIL_REFUSED = 0.4
 _SECONDS_TO_END = 0.4
@@ -65,6 +71,7 @@ class MongoDBClient:
         self._config = config
         self._names = server_names(config.uri, config.url_options())
         self.has_transactions = False
+        self._closed = False
         client = None
         with suppress(InvalidURI, ConfigurationError, ValueError, TypeError):
             options = client_options(config.uri, config.timeout)
@@ -86,6 +93,7 @@ class MongoDBClient:
 
     def close(self) -> None:
         """Close all connections."""
+        self._closed = True
         with pymongo.timeout(_SECONDS_TO_END):  # it says to the server which sessions end
             self._client.close()
 
@@ -99,6 +107,8 @@ class MongoDBClient:
         """
         try:
             self.connect()
+            if not self.has_transactions:
+                logger.warning(_STANDALONE)
             for step in self.run(self.schema.missing):
                 self.migrate(step.take)
         except BaseException:
@@ -185,6 +195,8 @@ class MongoDBClient:
         deadline = call_deadline(self._config.timeout)
 
         def in_time(session: Session | None) -> T:
+            if self._closed:  # the driver would begin the transaction again until the deadline
+                raise StoreClosedError("this store was closed during the call")
             try:
                 with pymongo.timeout(max(deadline.remaining(), _LEAST_SECONDS)):
                     return work(session)

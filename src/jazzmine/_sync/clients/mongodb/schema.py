@@ -17,8 +17,6 @@ from jazzmine.backends.mongodb.indexes import FORMAT, MESSAGES, Index
 from jazzmine.backends.mongodb.words import SEARCH_INDEXES
 from jazzmine.errors import ConfigurationError
 
-__all__ = ["Schema", "Step"]
-
 # The collection that notes which collections are ours, by their fields `id`, the number of their
 # format, and the language of the search index. Version 1.2 noted all fields and no format.
 _NOTES = "jazzmine_fields"

@@ -8,8 +8,6 @@ import pymongo
 from pymongo.synchronous import collection, database
 from pymongo.synchronous.client_session import ClientSession
 
-__all__ = ["Client", "Collection", "Database", "Session"]
-
 Client: TypeAlias = pymongo.MongoClient[dict[str, Any]]
 Database: TypeAlias = database.Database[dict[str, Any]]
 Collection: TypeAlias = collection.Collection[dict[str, Any]]

@@ -13,13 +13,12 @@ from jazzmine._sync.clients.postgres.connection import Connection
 from jazzmine._compat.concurrency import SyncWork as Work
 from jazzmine._compat.concurrency import sync_sleep as sleep
 from jazzmine.backends.postgres.schema import (
+    FIND_VERSIONS,
     LONG_TRANSACTION,
-    MAKE_SCHEMA,
     MAKE_VERSIONS,
     NOTE_VERSION,
     READ_VERSIONS,
     SHORT_LOCKS,
-    STATE,
     TRY_LOCK,
     Component,
     Migration,
@@ -114,11 +113,7 @@ class Tables:
 
     def _apply(self) -> None:
         steps = self.pending()
-        has_schema, has_versions = self._state()
-        if not has_schema:
-            self._run(MAKE_SCHEMA)
-        if not has_versions:
-            self._run(MAKE_VERSIONS)
+        self._run(MAKE_VERSIONS)
         for step in steps:
             self._run(step.sql)
             self._run(NOTE_VERSION, {"version": step.version, "name": step.name})
@@ -137,7 +132,7 @@ class Tables:
         """
 
         def change() -> None:
-            stored = self.search_language()
+            _, stored = self._versions()
             if stored == language:
                 return
             if language is None:
@@ -150,25 +145,14 @@ class Tables:
 
         self._run_alone(change)
 
-    def search_language(self) -> str | None:
-        """Return the language of the search index, empty without stems; None without an index."""
-        _, note = self._versions()
-        search = read_state(note)
-        return None if search is None else search.language
-
     def _versions(self) -> tuple[list[int], str | None]:
-        """Return the numbers of the migrations, and the note of the search index."""
-        _, has_versions = self._state()
-        if not has_versions:
+        """Return the numbers of the migrations, and the language of the search index, if any."""
+        names = {"schema": self._schema, "versions": self._component.versions}
+        if not self._run(FIND_VERSIONS, names):
             return [], None
         applied, note = (self._run(READ_VERSIONS))[0]
-        return applied or [], note
-
-    def _state(self) -> tuple[bool, bool]:
-        """Return whether the schema exists, and its table of versions."""
-        values = {"schema": self._schema, "versions": self._component.versions}
-        state: tuple[bool, bool] = (self._run(STATE, values))[0]
-        return state
+        search = read_state(note)
+        return applied or [], None if search is None else search.language
 
     def _run(self, statements: str, values: Mapping[str, object] | None = None) -> list[Any]:
         versions = self._component.versions
@@ -177,21 +161,13 @@ class Tables:
     def _run_alone(self, change: Work[None]) -> None:
         """Change the schema in one transaction; other processes wait for the first.
 
-        Args:
-            change: makes the changes; it may be called again after it had to wait for a lock.
-
-        Raises:
-            ConfigurationError: the schema holds objects of another application with names that
-                jazzmine uses, or the role may not change it.
-            StoreUnavailableError: `migration_timeout` has passed.
+        `change` may be called again after it had to wait for a lock.
         """
         config, deadline = self._config, Deadline(self._config.migration_timeout)
         # The server ends it in time, if it can be reached.
         self._connection.deadline = Deadline(config.migration_timeout + config.timeout)
-        pauses = backoff(0.05, 2.0)
-        is_waiting = False
         try:
-            while True:
+            for attempt, pause in enumerate(backoff(0.05, 2.0)):
                 with suppress(errors.LockNotAvailable):
                     with self._connection.transaction():
                         ms = str(min(milliseconds(deadline.remaining()), 2**31 - 1))
@@ -200,20 +176,18 @@ class Tables:
                             self._run(SHORT_LOCKS)
                             change()
                             return
-                if not is_waiting:
+                if not attempt:
                     logger.info(
                         "another session is using or changing the tables in schema %r of the"
                         " database; waiting for it, for %.0f s at most",
                         self._schema,
                         deadline.remaining(),
                     )
-                    is_waiting = True
-                pause = next(pauses)
                 if pause > deadline.remaining():
-                    raise self._late()
+                    break
                 sleep(pause)
-        except errors.QueryCanceled as error:
-            raise self._late() from error
+        except errors.QueryCanceled:
+            pass  # by the server, at the same time
         except errors.InsufficientPrivilege as error:
             raise ConfigurationError(
                 f"the tables and functions in schema {self._schema!r} can't be brought up to date:"
@@ -226,9 +200,7 @@ class Tables:
                 " a schema of its own, by the key 'schema'; `jazzmine adopt` copies what version"
                 " 0.1 has stored"
             ) from error
-
-    def _late(self) -> StoreUnavailableError:
-        return StoreUnavailableError(
+        raise StoreUnavailableError(
             f"the tables in schema {self._schema!r} were not brought up to date within the"
             f" migration_timeout of {self._config.migration_timeout:g} s; perhaps another session"
             " holds a lock on them"

@@ -1,19 +1,10 @@
 -- The index of words of a schema that has one: this is the function of its triggers.
-
--- The terms of a message: its words, and its user, conversation and role. Lexemes have at most 2,046 bytes, and an
--- id may be longer: it is hashed. No word begins with a colon.
-
-CREATE OR REPLACE FUNCTION $schema.jazzmine_terms(
-    words text, user_id text, conversation_id text, role text
-) RETURNS tsvector LANGUAGE sql STABLE AS $body$
-SELECT array_to_tsvector(string_to_array(translate(coalesce(words, ''), '|', ' '), ' ') || ARRAY[
-    ':u' || left(encode(sha256(convert_to(user_id, 'UTF8')), 'hex'), 32),
-    ':c' || left(encode(sha256(convert_to(conversation_id, 'UTF8')), 'hex'), 32),
-    ':r' || left(role, 64)])
-$body$;
-
+--
 -- Follows a message. The argument is the language of the index: an entry that is missing, or begins with another
 -- one, was stored by a process that does not know of the index, and is made later.
+--
+-- The terms of a message are its words, and its user, conversation and role. Lexemes have at most 2,046 bytes, and
+-- an id may be longer: it is hashed. No word begins with a colon.
 
 CREATE OR REPLACE FUNCTION $schema.jazzmine_index_message() RETURNS trigger LANGUAGE plpgsql AS $body$
 DECLARE
@@ -25,7 +16,10 @@ BEGIN
     INSERT INTO $schema.message_words AS stored
         (message_id, conversation_id, timestamp, seq, is_pending, terms)
     VALUES (new.id, new.conversation_id, new.timestamp, new.seq, words IS NULL,
-        $schema.jazzmine_terms(words, new.user_id, new.conversation_id, new.role))
+        array_to_tsvector(string_to_array(translate(coalesce(words, ''), '|', ' '), ' ') || ARRAY[
+            ':u' || left(encode(sha256(convert_to(new.user_id, 'UTF8')), 'hex'), 32),
+            ':c' || left(encode(sha256(convert_to(new.conversation_id, 'UTF8')), 'hex'), 32),
+            ':r' || left(new.role, 64)]))
     ON CONFLICT (message_id) DO UPDATE SET timestamp = excluded.timestamp,
         is_pending = excluded.is_pending, terms = excluded.terms
     WHERE (stored.timestamp, stored.is_pending, stored.terms)

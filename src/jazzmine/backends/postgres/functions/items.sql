@@ -80,17 +80,6 @@ BEGIN
 END
 $body$;
 
--- Sets the times of expiry, each where the item has the revision still and has not expired.
-
-CREATE OR REPLACE FUNCTION $schema.jazzmine_renew_items(renewals json)
-    RETURNS SETOF boolean LANGUAGE sql SET enable_seqscan = off AS $body$
-UPDATE $schema.memory_items AS stored SET expires_at = given.expires_at
-FROM json_to_recordset(renewals) AS given (path text, revision bigint, expires_at bigint)
-WHERE stored.path = given.path AND stored.revision = given.revision
-    AND coalesce(stored.expires_at > extract(epoch FROM clock_timestamp()) * 1000, true)
-RETURNING true
-$body$;
-
 -- Stores items with the times and the revisions that they have, of which `last` is the highest, in place
 -- of those at their paths. While another call takes revisions, it writes to the table: so none is lost when
 -- the sequence is set to a higher one.

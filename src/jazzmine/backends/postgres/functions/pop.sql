@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION $schema.jazzmine_pop(owner text, read_id text, version text) RETURNS boolean
     LANGUAGE plpgsql AS $body$
 BEGIN
-    PERFORM FROM $schema.conversations WHERE id = owner FOR NO KEY UPDATE;
+    UPDATE $schema.conversations SET title = title WHERE id = owner;
     DELETE FROM $schema.messages
     WHERE xmin::text = version AND id = read_id AND id = (
         SELECT id FROM $schema.messages WHERE conversation_id = owner

@@ -8,7 +8,7 @@ DECLARE
     last_timestamp bigint := -9223372036854775808;
     last_seq bigint := -9223372036854775808;
 BEGIN
-    PERFORM FROM $schema.conversations WHERE id = owner FOR NO KEY UPDATE;
+    UPDATE $schema.conversations SET title = title WHERE id = owner;
     IF last_kept IS NOT NULL THEN
         SELECT timestamp, seq INTO last_timestamp, last_seq FROM $schema.messages
         WHERE id = last_kept AND conversation_id = owner;

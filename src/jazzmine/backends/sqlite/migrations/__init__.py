@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT, stored_version
 
-__all__ = ["Component", "Migration", "migrate", "migrations"]
-
 _MAKE_TABLE = """
 CREATE TABLE IF NOT EXISTS jazzmine_migrations (
     component  TEXT    NOT NULL,
