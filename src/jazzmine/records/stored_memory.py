@@ -62,12 +62,12 @@ class Save(NamedTuple):
 
 
 class Lock(NamedTuple):
-    """The request to hold a conversation's lock, or to go on holding it.
+    """The request to hold a conversation's lock, to go on holding it, or to release it.
 
     Attributes:
         token: tells this lock from all others.
         holder: who holds it, for the errors of others.
-        seconds: when it expires, from now on.
+        seconds: when it expires, from now on; 0 to release it.
         renews: whether it was taken before. A lock that is not held any more is not taken again.
     """
 

@@ -99,12 +99,8 @@ class MemoryBackend(WorkingMemoryBackend):
         with self._mutex:
             stored, _ = self._current(lock.conversation_id)
             # A block ends with this process: until then its state does not expire.
-            self._keep(lock.conversation_id, stored, math.inf)
+            self._keep(lock.conversation_id, stored, math.inf if lock.seconds else self._ttl)
         return stored
-
-    async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        with self._mutex:
-            self._keep(conversation_id, self._current(conversation_id)[0], self._ttl)
 
     async def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None

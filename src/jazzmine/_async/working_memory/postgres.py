@@ -89,7 +89,7 @@ class PostgresBackend(WorkingMemoryBackend):
         parameters = {
             **lock._asdict(),
             "conversation_id": to_text(lock.conversation_id),
-            "lasts": milliseconds(lock.seconds),
+            "lasts": milliseconds(lock.seconds) if lock.seconds else 0,
             "ttl": self._ttl_in_block,
         }
         while rows := await self.client.run(sql.LOCK, parameters, deadline=deadline):
@@ -99,10 +99,6 @@ class PostgresBackend(WorkingMemoryBackend):
                 return outcome
             # Another call has taken it while this one waited.
         return Stored()
-
-    async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        parameters = {"conversation_id": to_text(conversation_id), "token": token}
-        await self.client.run(sql.UNLOCK, parameters, deadline=deadline)
 
     async def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None

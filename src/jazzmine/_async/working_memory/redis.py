@@ -115,10 +115,6 @@ class _Redis(WorkingMemoryBackend):
         """Lock with a script."""
         return _outcome(*await self._lock(lock, deadline))
 
-    async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        """Release the lock with the script that takes it."""
-        await self._lock(Lock(conversation_id, token, "", 0), deadline)
-
     async def _lock(self, lock: Lock, deadline: Deadline) -> Any:
         lasts = milliseconds(lock.seconds) if lock.seconds else 0
         ttl = self._ttl_in_block if lock.token else self._ttl

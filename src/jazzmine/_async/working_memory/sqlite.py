@@ -72,9 +72,6 @@ class SQLiteBackend(WorkingMemoryBackend):
         ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
         return await self.client.write(memory.lock, lock, ttl, deadline=deadline)
 
-    async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        await self.client.write(memory.unlock, conversation_id, token, deadline=deadline)
-
     async def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
     ) -> list[str]:

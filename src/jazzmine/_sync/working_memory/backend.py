@@ -58,15 +58,11 @@ class WorkingMemoryBackend(Backend):
 
     @abstractmethod
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        """Take the lock, or renew it, and return what is stored; or return who else holds it.
+        """Take the lock, renew or release it, and return what is stored, or who else holds it.
 
         No lock is taken where nothing is stored. The state's time to live starts anew, and lasts
         at least as long as the lock.
         """
-
-    @abstractmethod
-    def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        """Release the lock if it is held with this token."""
 
     @abstractmethod
     def conversations(

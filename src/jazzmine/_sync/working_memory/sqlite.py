@@ -72,9 +72,6 @@ class SQLiteBackend(WorkingMemoryBackend):
         ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
         return self.client.write(memory.lock, lock, ttl, deadline=deadline)
 
-    def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        self.client.write(memory.unlock, conversation_id, token, deadline=deadline)
-
     def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
     ) -> list[str]:

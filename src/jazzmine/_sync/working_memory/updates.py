@@ -269,7 +269,7 @@ class Updates(Store[WorkingMemoryBackend]):
     def _unlock(self, lock: Lock, after: float = 0.0) -> None:
         with suppress(Exception):  # then it is left to expire
             sleep(after)
-            self.backend.unlock(lock.conversation_id, lock.token, Deadline(1.0))
+            self.backend.lock(lock._replace(seconds=0, renews=True), Deadline(1.0))
 
     # Steps of both
 

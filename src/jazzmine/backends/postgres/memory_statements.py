@@ -18,7 +18,6 @@ __all__ = [
     "RENEW",
     "SWEEP",
     "SWEPT_AT_ONCE",
-    "UNLOCK",
     "WRITE",
 ]
 
@@ -97,7 +96,7 @@ WHERE conversation_id = %(conversation_id)s AND expires_at > now()
 RETURNING marks, data, user_id
 """
 
-# Take the lock, or renew it, with the time to live.
+# Take the lock, renew it or let it end, with the time to live.
 LOCK = _or_stored(
     f"""
     UPDATE $schema.working_memory AS memory
@@ -110,11 +109,6 @@ LOCK = _or_stored(
     RETURNING marks, data, user_id, {_NO_FLUSH}""",
     "marks, data, user_id",
 )
-
-UNLOCK = f"""
-UPDATE $schema.working_memory SET lock_token = NULL
-WHERE conversation_id = %(conversation_id)s AND lock_token = %(token)s RETURNING {_NO_FLUSH}
-"""
 
 CONVERSATIONS = """
 SELECT conversation_id FROM $schema.working_memory
