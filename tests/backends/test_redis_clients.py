@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 
 import fakeredis
@@ -66,6 +67,27 @@ async def test_the_url_of_a_node_opens_its_cluster_in_an_async_store() -> None:
         assert await store.active_count() == 20
         for number in range(20):
             assert await store.delete(f"c{number}") is True
+
+
+def test_a_forked_process_uses_the_cluster_of_the_url() -> None:
+    names = [f"c{number}" for number in range(10)]
+    with sync.WorkingMemoryStore.initialize(running(Cluster).primaries[1].url) as store:
+        for name in names:
+            store.get_or_create(name, "user", "agent")
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                for name in names:
+                    store.end_turn(name, "Hello", "greet")
+                status = 0
+            finally:
+                os._exit(status)
+        _, status = os.waitpid(child, 0)
+
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert {store.end_turn(name, "Hello", "greet").revision for name in names} == {3}
+        assert store.erase_user("user") == len(names)
 
 
 def test_a_client_of_one_node_of_a_cluster_is_refused_at_once() -> None:
