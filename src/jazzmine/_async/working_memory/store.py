@@ -164,14 +164,12 @@ class WorkingMemoryStore(TransitionMethods):
         restored = with_class(checked_copy(snapshot, WorkingMemory, "snapshot"), self.memory_type)
         if restored.conversation_id != conversation_id:
             raise ValueError(f"the snapshot is of conversation {restored.conversation_id!r}")
-        known = self._known_state(conversation_id)
-        read = found(conversation_id, known or await self._load(conversation_id))
-        _count_as_read(restored, read)
+        known = self._known_state(conversation_id) or await self._load(conversation_id)
+        _count_as_read(restored, found(conversation_id, known))
         await self._save(restored)
         return deep_copy(restored)
 
     async def _save(self, saved: WorkingMemory) -> None:
-        """Save a working memory in place of the one with its version token, or of none."""
         saved.derive_statuses()
         read_mark = (saved.version_token or "?") if saved.revision else ""
         set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
@@ -300,8 +298,6 @@ class WorkingMemoryStore(TransitionMethods):
                 except BaseException:  # Ctrl-C, perhaps before the next call was let go
                     self._calls.release(conversation_id, block)
                     raise
-
-    # The store's life
 
     def _deadline(self) -> Deadline:
         return call_deadline(self._config.timeout)

@@ -21,9 +21,6 @@ __all__ = ["InMemoryWorkingMemoryStore", "MemoryBackend", "in_memory_store"]
 class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in this process; they end with it.
 
-    The same values are refused as elsewhere, and no caller holds a part of what is stored:
-    what the callers pass and get are copies.
-
     Args:
         lock_timeout: how long, in s, a call waits for a `locked` block.
         ttl_seconds: how long, in s, a working memory is kept after it was saved last.
@@ -66,13 +63,13 @@ class MemoryBackend(WorkingMemoryBackend):
         self._closed = False
 
     def open(self) -> None:
-        """Nothing to open."""
+        pass
 
     def close(self) -> None:
         self._kept, self._closed = OrderedDict(), True
 
     def ping(self) -> None:
-        """Nothing to ask."""
+        pass
 
     def pending(self) -> list[str]:
         return []

@@ -20,11 +20,7 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
     """A working-memory store that sees and changes one user's working memories.
 
     Another user's has the same results as one that is not stored. The store is asked whose it is
-    before the call, and each change is made only to a working memory that is the user's.
-
-    Args:
-        store: the store, which a view neither opens nor closes.
-        user_id: the user.
+    before the call.
     """
 
     def _owner(self, conversation_id: str) -> str | None:
