@@ -51,7 +51,8 @@ def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Fin
             tables = Tables(connection, replace(config, schema=schema), component)
             if pending := tables.pending():
                 steps = ", ".join(f"{step.version:04} {step.name}" for step in pending)
-                yield failed(f"to do: apply {steps} to schema {schema!r}", "jazzmine migrate")
+                text = f"to do: apply {steps} to schema {schema!r}, as the owner of its tables"
+                yield failed(text, "jazzmine migrate")
                 return
         except ConfigurationError as error:
             yield failed(str(error), "see the message")
