@@ -147,11 +147,9 @@ def _change(change: ItemChange) -> dict[str, object]:
     fields: dict[str, object] = {"path": change.path, "is_any": change.expected is ANY}
     if change.expected is not ANY:
         fields["expected"] = change.expected
-    if (item := change.item) is not None:
-        fields["value"] = item.value
-        fields["user_id"] = item.user_id
-        fields["source_message_id"] = item.source_message_id
-        fields["expires_at"] = item.expires_at
+    if change.item is not None:
+        for name in ("value", "user_id", "source_message_id", "expires_at"):
+            fields[name] = getattr(change.item, name)
     return fields
 
 

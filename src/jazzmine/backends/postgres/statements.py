@@ -185,13 +185,9 @@ SELECT (SELECT count(*) FROM moved_conversations) + (SELECT count(*) FROM moved_
 
 
 def as_json(table: Table, rows: str, order: str = "", more: str = "") -> str:
-    """Return the query for the ids and the records, as JSON, of the rows of another query.
+    """Return the query for the ids and the records, as JSON, of rows of a table.
 
-    Args:
-        table: the table of the rows.
-        rows: the FROM clause, in which they are named `page`.
-        order: the ORDER BY clause.
-        more: further columns.
+    The FROM clause names these rows `page`.
     """
     query = f"SELECT page.id, {_object_of(table)}{more} FROM {rows}"
     return f"{query} ORDER BY {order}" if order else query
