@@ -183,11 +183,8 @@ def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
     if "value" in parameters:
         parameters["value"] = json_text(parameters["value"])
     changes = ", ".join(f"{name} = %({name})s::{_TYPES[name]}" for name in version.parts)
-    statement = (
-        f"UPDATE $schema.memory_items SET {changes}"
-        " WHERE path = %(path)s AND revision = %(revision)s RETURNING 1"
-    )
-    return statement, parameters
+    same = "path = %(path)s AND revision = %(revision)s"
+    return f"UPDATE $schema.memory_items SET {changes} WHERE {same} RETURNING 1", parameters
 
 
 def page(
