@@ -27,15 +27,11 @@ from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
 
+NEW_SCHEMA = True  # the fixture `schema`
+
 WORD = "open-sesame"
 ITEM = MemoryItem(namespace=("n",), key="k", value={})
 MIGRATION = "jazzmine._sync.clients.postgres.migration"
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
 
 
 @pytest.fixture

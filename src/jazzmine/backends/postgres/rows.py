@@ -16,8 +16,8 @@ from jazzmine.backends.postgres.text import (
     to_text,
 )
 from jazzmine.backends.postgres.word_index import entry_of, with_entry
-from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot, json_of
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.hook_arguments import Append, Turn
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.rows import Row
@@ -130,7 +130,7 @@ def page_of(rows: Sequence[Row], after: str | None) -> Sequence[Row]:
     """
     if after is not None:
         if not rows:
-            raise NotFoundError(f"after={after!r} is no record of this listing")
+            raise unknown_after(after)
         if rows[0][0] is None:
             return []
     return stored_rows(rows)
