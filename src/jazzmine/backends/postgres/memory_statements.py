@@ -123,9 +123,7 @@ WHERE (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND expires_at > now(
 LIMIT %(limit)s::bigint
 """
 
-COUNT = """
-SELECT count(*) FROM $schema.working_memory WHERE expires_at > now()
-"""
+COUNT = "SELECT count(*) FROM $schema.working_memory WHERE expires_at > now()"
 
 ERASE_EXPIRED = """
 DELETE FROM $schema.working_memory WHERE user_id = %(user_id)s AND expires_at <= now() RETURNING 1

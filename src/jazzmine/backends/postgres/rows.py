@@ -136,9 +136,6 @@ def page_of(rows: Sequence[Row], after: str | None) -> Sequence[Row]:
     return stored_rows(rows)
 
 
-# Sums
-
-
 _SUMMED = tuple(UsageSummary.model_fields)[1:]
 
 

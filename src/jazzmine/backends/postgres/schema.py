@@ -64,9 +64,7 @@ READ_VERSIONS = """
 SELECT array_agg(version) FILTER (WHERE version <> 1000), max(name) FILTER (WHERE version = 1000)
 FROM $schema.$versions
 """
-NOTE_VERSION = """
-INSERT INTO $schema.$versions (version, name) VALUES (%(version)s, %(name)s)
-"""
+NOTE_VERSION = "INSERT INTO $schema.$versions (version, name) VALUES (%(version)s, %(name)s)"
 
 
 class Migration(NamedTuple):
