@@ -13,7 +13,7 @@ from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import counted, error_text, line, print_json, say, shown, write
 from jazzmine.cli.program import UNAVAILABLE, command
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
-from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
+from jazzmine.config import MongoDBConfig, PostgresConfig, RedisConfig
 from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError, LockTimeoutError
 from jazzmine.findings import Finding, failed, fine, warning
 

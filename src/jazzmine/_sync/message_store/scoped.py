@@ -19,7 +19,7 @@ from jazzmine.records.conversation_log import DeletedCounts, unknown_conversatio
 from jazzmine.records.hook_arguments import Append, ConversationPage, MessagePage, Turn
 from jazzmine.records.log import Erasure
 from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole, SearchOrder
-from jazzmine.records.rows import id_in, row_id
+from jazzmine.records.rows import Row, id_in, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
