@@ -154,19 +154,6 @@ async def test_of_simultaneous_messages_with_one_id_each_needs_its_conversation(
 
 
 @pytest.mark.smoke
-async def test_a_refused_write_does_not_fail_the_others_in_its_batch(
-    api: Api,
-    chat: MessageStore,
-) -> None:
-    calls = [message("m1"), message("lost", conversation_id="nowhere"), message("m2")]
-
-    outcomes = await api.settle(*(lambda m=m: chat.store_message(m) for m in calls))
-
-    assert [type(outcome) for outcome in outcomes] == [type(None), IntegrityError, type(None)]
-    assert sorted(ids(await chat.get_messages_by_conversation_id("c1"))) == ["m1", "m2"]
-
-
-@pytest.mark.smoke
 async def test_a_reader_sees_all_of_a_batch_or_nothing_of_it(api: Api, chat: MessageStore) -> None:
     batches = [messages(*(f"{batch}{number}" for number in range(10))) for batch in "abcdef"]
     writes = [lambda batch=batch: chat.store_messages(batch) for batch in batches]

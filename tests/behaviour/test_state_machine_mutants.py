@@ -37,7 +37,6 @@ from jazzmine.records.log import NOTHING
 from jazzmine.records.rows import Row, row_id
 from jazzmine.records.usage import UsageKey
 from tests.behaviour.apis import Runner
-from tests.behaviour.scoped_machine import ScopedMachine
 from tests.behaviour.state_machine import machine
 from tests.mutants import require_overrides, run_until_it_fails
 
@@ -274,4 +273,4 @@ def test_a_scope_that_leaks_is_found_out(broken: type[ScopedMessageStore]) -> No
 
     require_overrides(broken)
     with pytest.raises(AssertionError):
-        compare(partial(machine, kind=ScopedMachine), Memory, Broken)
+        compare(partial(machine, has_views=True), Memory, Broken)
