@@ -164,11 +164,7 @@ async def retry_conflicts(attempt: Callable[[], Awaitable[T]], store: object = N
                 raise
         pause = random.uniform(0, longest)
         if isinstance(store, Direct):
-            _sleep(pause)
+            time.sleep(pause)  # noqa: ASYNC251 - no event loop waits for this
         else:
             await asyncio.sleep(pause)
         longest = min(longest * 2, 0.1)
-
-
-def _sleep(seconds: float) -> None:
-    time.sleep(seconds)

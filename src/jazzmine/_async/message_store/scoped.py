@@ -14,9 +14,9 @@ from jazzmine._async.operation import composed, operation, step
 from jazzmine._async.view import ConversationView, for_user, id_taken
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
-from jazzmine.records.arguments import require_count, require_id
+from jazzmine.records.arguments import require_count, require_id, require_ids, require_roles
 from jazzmine.records.base import RecordKind, snapshot
-from jazzmine.records.conversation_log import DeletedCounts, unknown_conversation
+from jazzmine.records.conversation_log import DeletedCounts, unknown_after, unknown_conversation
 from jazzmine.records.hook_arguments import Append, ConversationPage, Turn
 from jazzmine.records.log import Erasure
 from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole, SearchOrder
@@ -98,7 +98,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     async def _require_after(self, kind: RecordKind, after: str | None) -> None:
         """Raise `NotFoundError` unless a page begins after a record that the user sees."""
         if after is not None and not await self._sees(kind, require_id("after", after)):
-            raise NotFoundError(f"after={after!r} is no record of this listing")
+            raise unknown_after(after)
 
     async def _visible(
         self, read: Work[list[AnyRecord]], limit: int | None, after: str | None
@@ -188,7 +188,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
         """Return the user's conversations with an agent."""
         owner = self._own(user_id)
         if after is not None and not await self._has(require_id("after", after)):
-            raise NotFoundError(f"after={after!r} is no record of this listing")
+            raise unknown_after(after)
         return await self._store.get_conversations_by_agent_id(
             agent_id, user_id=owner, after=after, **page
         )
@@ -239,7 +239,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     @composed
     async def count_messages(self, conversation_ids: Iterable[str]) -> dict[str, int]:
         """Return how many messages conversations have; 0 for one that is not the user's."""
-        wanted = list(conversation_ids)
+        wanted = require_ids("conversation_ids", conversation_ids)
         own = [one for one in wanted if await self._has(one)]
         return {**dict.fromkeys(wanted, 0), **await self._store.count_messages(own)}
 
@@ -335,7 +335,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
             author = user_id
         if order == "newest":
             await self._require_after("messages", after)
-        chosen = None if roles is None else list(roles)
+        chosen = roles and require_roles(roles)
         size = require_count("limit", limit)
         while True:
             found = await self._store.search_messages(

@@ -18,7 +18,7 @@ from jazzmine.backends.mongodb import words
 from jazzmine.backends.mongodb.documents import HIDDEN, Document, id_of, searched_fields
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES
 from jazzmine.backends.mongodb.queries import Listing, equal
-from jazzmine.errors import NotFoundError
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
@@ -148,7 +148,7 @@ class MongoDBSearch(MessageBackend):
         collection, own = self.client.collections[listing.collection], {**query, **equal(id=after)}
         last = collection.find_one(own, listing.projection, session=session)
         if last is None:
-            raise NotFoundError(f"after={after!r} is no {listing.member}")
+            raise unknown_after(after)
         return last
 
     def _find(

@@ -70,12 +70,7 @@ def with_entry(json: bytes, message: Message, analyser: Analyser | None) -> byte
 
 
 def entries_json(rows: Iterable[Row], analyser: Analyser) -> str:
-    """Return the parameter for the entries of messages that are stored already.
-
-    Args:
-        rows: the id, the text and the version of each.
-        analyser: that of the index.
-    """
+    """Return the parameter for the entries of messages, given as ids, texts and versions."""
     entries = [
         {
             "id": row[0],
