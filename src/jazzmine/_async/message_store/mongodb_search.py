@@ -86,11 +86,6 @@ class MongoDBSearch(MessageBackend):
         await self.client.run(partial(self.client.schema.complete_search, state.language))
         return None
 
-    async def count_unindexed(self) -> int:
-        assert self._analyser is not None
-        query, messages = words.pending(self._analyser.language), self.client.collections[MESSAGES]
-        return await self.client.run(lambda: messages.count_documents(query))
-
     async def _index(self, language: str, size: int) -> tuple[int, int]:
         """Add the entries of messages without one; return how many, and how many were found."""
         messages, query = self.client.collections[MESSAGES], words.pending(language)

@@ -86,11 +86,6 @@ class MongoDBSearch(MessageBackend):
         self.client.run(partial(self.client.schema.complete_search, state.language))
         return None
 
-    def count_unindexed(self) -> int:
-        assert self._analyser is not None
-        query, messages = words.pending(self._analyser.language), self.client.collections[MESSAGES]
-        return self.client.run(lambda: messages.count_documents(query))
-
     def _index(self, language: str, size: int) -> tuple[int, int]:
         """Add the entries of messages without one; return how many, and how many were found."""
         messages, query = self.client.collections[MESSAGES], words.pending(language)

@@ -72,10 +72,6 @@ class PostgresSearch(MessageBackend):
         self._filled = rows[-1][0]
         return self._index(rows)
 
-    def count_unindexed(self) -> int:
-        unindexed: int = (self.client.run(words.COUNT_UNINDEXED))[0][0]
-        return unindexed
-
     def _index(self, rows: Sequence[Row]) -> int:
         """Index messages, each given as its id, its text and its version; return how many."""
         if self._analyser is None:

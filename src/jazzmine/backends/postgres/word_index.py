@@ -24,7 +24,6 @@ from jazzmine.search.query import Clause, SearchScope, SearchState, Term
 __all__ = [
     "COMPLETE",
     "COUNT_FOUND",
-    "COUNT_UNINDEXED",
     "EMPTY_TABLE",
     "INDEX",
     "LIST_FOUND",
@@ -151,10 +150,6 @@ RETURNING true
 """
 
 # The messages without an entry, in the order of their ids, each with its version.
-COUNT_UNINDEXED = """
-SELECT (SELECT count(*) FROM $schema.messages)
-    - (SELECT count(*) FROM $schema.message_words WHERE NOT is_pending)
-"""
 UNINDEXED = """
 SELECT id, original_content, xmin::text FROM $schema.messages AS stored
 WHERE id > %(after)s AND NOT EXISTS (
