@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 import jazzmine
-from jazzmine import Message, StoreUnavailableError, sync
+from jazzmine import Conversation, Message, StoreUnavailableError, sync
 from tests.servers.programs import run_python
 
 # Where no server listens.
@@ -119,3 +120,16 @@ def test_an_error_lists_no_default_that_was_not_made_because_of_it() -> None:
     text = refused(original_content=3)
 
     assert text.startswith("1 validation error for Message\noriginal_content\n")
+
+
+def test_a_conversation_and_a_message_have_ids_and_times_of_their_own() -> None:
+    before = time.time_ns() // 1_000_000
+    whole = Conversation(user_id="u1", agent_id="a1")
+    fields: Any = {"conversation_id": whole.id, "user_id": "u1", "role": "user"}
+    said = [Message(original_content="hello", **fields) for _ in range(20)]
+    after = time.time_ns() // 1_000_000
+
+    assert before <= whole.created_at <= said[-1].timestamp <= after
+    assert (whole.last_updated_at, whole.title) == (whole.created_at, "")
+    assert len({whole.id, *(one.id for one in said)}) == 21
+    assert len(whole.id) == len(said[0].id) == 36
