@@ -61,8 +61,10 @@ async def test_a_renewal_that_failed_is_tried_again_while_the_lock_lasts(
         await store.get_or_create("c", "user", "agent")
         async with store.locked("c") as memory:
             await api.pause(2.5)
+            is_locked = client.exists("wm_lock:{c}")
             memory.end_turn("Hello", "greet")
 
+    assert is_locked
     assert client.hget("wm:{c}", "data").count('"Hello"') == 1
 
 

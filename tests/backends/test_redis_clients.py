@@ -50,6 +50,13 @@ def test_the_encoding_of_a_client_does_not_affect_stored_text(url: str, decode: 
         assert store.get("né \N{SNOWMAN}") is None
 
 
+async def test_calls_wait_for_a_connection_where_all_are_in_use(url: str) -> None:
+    async with await core.WorkingMemoryStore.initialize(f"{url}?max_connections=2") as store:
+        names = [f"c{number}" for number in range(50)]
+        found = await asyncio.gather(*(store.get_or_create(name, "u", "agent") for name in names))
+        assert [memory.conversation_id for memory in found] == names
+
+
 async def test_the_url_of_a_node_opens_its_cluster_in_an_async_store() -> None:
     cluster = running(Cluster)
     async with await core.WorkingMemoryStore.initialize(cluster.primaries[1].url) as store:

@@ -346,14 +346,12 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
 
     # The stores themselves
 
-    @rule()
-    def go_on_with_the_other_store(self) -> None:
+    @rule(is_closed=st.sampled_from([False] * 4 + [True]))
+    def go_on_with_the_other_store(self, is_closed: bool) -> None:
+        if is_closed:
+            self.call("close")
+            self.stores[0] = self.opened()
         self.stores.reverse()
-
-    @rule()
-    def close_the_store_and_open_it_again(self) -> None:
-        self.call("close")
-        self.stores[0] = self.opened()
 
 
 def _stored(records: dict[str, Any], drawn: str) -> str:

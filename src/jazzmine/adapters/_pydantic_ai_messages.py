@@ -24,15 +24,6 @@ from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import Described, call_text, described, item_message, item_of, text_of
 from jazzmine.records.messages import Message, MessageRole
 
-__all__ = [
-    "Log",
-    "copied",
-    "entry_messages",
-    "is_deleted",
-    "note_message",
-    "record_of",
-]
-
 _KEY = "pydantic_ai"
 _IDS = UUID("6c7a5b5e-2a51-4f0c-8f57-0c1f8f0f7a55")
 

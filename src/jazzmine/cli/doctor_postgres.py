@@ -32,7 +32,8 @@ def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Fin
         }
 
         def rows(sql: str) -> list[Any]:
-            return connection.run(sql, named, schema, component.versions, prepare=False)
+            text = sql.replace("$versions", component.versions)
+            return connection.run(text, named, schema, prepare=False)
 
         name = info.parameter_status("server_version") or str(info.server_version)
         yield doctor.check_version(info.server_version, name)

@@ -184,7 +184,6 @@ class SQLiteBackend(MessageBackend):
         self.client.database.has_search = language is not None
 
     fill_search = writing(search.fill)
-    count_unindexed = reading(search.count_unindexed)
     count_found = reading(search_queries.count_found, None)
     list_found = reading(search_queries.list_found, None)
 

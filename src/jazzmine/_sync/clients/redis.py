@@ -24,6 +24,9 @@ from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient"]
 
+# How many connections a store's own client opens.
+_CONNECTIONS = 16
+
 # Of how many keys a field is read at once.
 _KEYS_AT_ONCE = 500
 
@@ -70,7 +73,10 @@ class RedisClient:
         module = redis_module()
         settings = connection_settings(attempt_seconds)
         settings["socket_timeout"] = socket_timeout(attempt_seconds)
-        pool = module.ConnectionPool.from_url(url, **settings)
+        # A plain pool would refuse a call that finds all connections in use.
+        pool = module.BlockingConnectionPool.from_url(
+            url, max_connections=_CONNECTIONS, timeout=attempt_seconds, **settings
+        )
         # Only a connection, which is not used, notices an unknown option of a URL.
         pool.connection_class(**pool.connection_kwargs)
         return cls(module.Redis.from_pool(pool), timeout, url, attempt_seconds)

@@ -42,8 +42,9 @@ _TRANSIENT = (
     errors.SerializationFailure,
     errors.TooManyConnections,
 )
-# A table, column, function or schema was dropped, renamed or changed since the store was opened.
-_CHANGED_SCHEMA = ("42", "3F")  # the classes of SQLSTATE codes
+# A right is missing, or a table, column, function or schema was dropped, renamed or changed since
+# the store was opened.
+_WRONG_SCHEMA = ("42", "3F")  # the classes of SQLSTATE codes
 # Behind a pooler, another client has prepared statements on the same connection of the server.
 _LOST_STATEMENTS = (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName)
 # Other constraints are the application's.
@@ -53,7 +54,6 @@ _PARENTS = {
 }
 # The role does not see what has the id; a function of the schema names no constraint.
 _IDS = (None, "conversations_pkey", "messages_pkey")
-_DOCTOR = "; `jazzmine doctor` says the statement that mends it"
 _KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
 
 
@@ -78,11 +78,7 @@ def is_transient(error: Exception, *, is_repeated: bool = False) -> bool:
 
 
 def translated(error: Exception, server: str) -> JazzmineError:
-    """Return our error for an error of the driver after which the call is not tried again.
-
-    Args:
-        server: its name in texts.
-    """
+    """Return our error for an error of the driver after which the call is not tried again."""
     if isinstance(error, errors.IntegrityError):
         name = error.diag.constraint_name
         if parent := _PARENTS.get(name or ""):
@@ -99,8 +95,6 @@ def translated(error: Exception, server: str) -> JazzmineError:
         isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error)
     ):
         return IntegrityError(f"{from_text(_text_of(error))}; nothing was written")
-    if isinstance(error, errors.InsufficientPrivilege):
-        return ConfigurationError(f"PostgreSQL at {server}: {_text_of(error)}{_DOCTOR}")
     if isinstance(error, errors.ProgramLimitExceeded):
         return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error)}")
     if isinstance(error, _LOST_STATEMENTS):
@@ -111,10 +105,10 @@ def translated(error: Exception, server: str) -> JazzmineError:
             " prepare_threshold=None), or use PgBouncer 1.22 or newer with"
             " max_prepared_statements above 0"
         )
-    if isinstance(error, errors.Error) and (error.sqlstate or "").startswith(_CHANGED_SCHEMA):
+    if isinstance(error, errors.Error) and (error.sqlstate or "").startswith(_WRONG_SCHEMA):
         return ConfigurationError(
-            f"PostgreSQL at {server}: {_text_of(error)}; the schema was changed,"
-            f" or renamed{_DOCTOR}"
+            f"PostgreSQL at {server}: {_text_of(error)};"
+            " `jazzmine doctor` says the statement that mends it"
         )
     return unavailable(error, server)
 

@@ -26,12 +26,12 @@ from jazzmine.records.types import MAX_INT
 __all__ = [
     "CHANGE",
     "ERASE",
+    "GET",
     "MOVE_USER",
     "PRUNE",
     "RENEW",
     "RESTORE",
     "change_parameters",
-    "get",
     "in_order",
     "item_rows",
     "namespaces_page",
@@ -90,7 +90,7 @@ _NOW = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 _LIVE_AT = "(expires_at IS NULL OR expires_at > {})"
 _LIVE = _LIVE_AT.format(_NOW)
 
-_GET = f"""
+GET = f"""
 SELECT {_ROW.format(_PARTS["items"])} FROM $schema.memory_items
 WHERE path = ANY(%(paths)s::text[]) AND {_LIVE}
 """
@@ -112,11 +112,6 @@ WITH RECURSIVE found (namespace) AS (
     FROM found WHERE found.namespace IS NOT NULL)
 SELECT namespace FROM found WHERE namespace IS NOT NULL LIMIT %(limit)s::bigint
 """
-
-
-def get(paths: Sequence[str]) -> tuple[str, dict[str, object]]:
-    """Return the statement for the items at some paths, each once, and its parameters."""
-    return _GET, {"paths": list(map(to_text, paths))}
 
 
 def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
@@ -200,13 +195,7 @@ def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
 def page(
     query: ItemQuery, limit: int | None, after: Cursor | None
 ) -> tuple[str, dict[str, object]]:
-    """Return the statement for a page, and its parameters.
-
-    Args:
-        query: which items.
-        limit: how many at most; None is no limit.
-        after: the last item of the page before, or None.
-    """
+    """Return the statement for the page of items after another one, and its parameters."""
     conditions = [_LIVE if query.at is None else _LIVE_AT.format("%(at)s::bigint")]
     parameters: dict[str, object] = {"limit": MAX_INT if limit is None else limit}
     if query.at is not None:

@@ -130,6 +130,6 @@ def quoted(schema: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def in_schema(sql: str, schema: str = "", versions: str = "") -> bytes:
-    """Return a statement with the names of a schema and of its table of versions."""
-    return sql.replace("$schema", quoted(schema)).replace("$versions", versions).encode()
+def in_schema(sql: str, schema: str) -> bytes:
+    """Return a statement with the name of a schema."""
+    return sql.replace("$schema", quoted(schema)).encode()

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 from typing import Any, cast
 
 import psycopg
@@ -55,7 +54,6 @@ class PostgresClient:
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
         self._connector = Connector(self._address, config)
-        self._drained_at = 0.0
         self._given_up = BackgroundTasks()
         self._pool: Any = config.pool or DriverPool(
             self._address.conninfo,
@@ -78,10 +76,9 @@ class PostgresClient:
         if self._users > 1:
             return
         try:
-            if self._config.pool is not None:
-                kind = getattr(self._pool, "connection_class", None)
-                if not (isinstance(kind, type) and issubclass(kind, Connection)):
-                    raise _unusable("has another connection_class")
+            kind = getattr(self._config.pool, "connection_class", type(None))
+            if self._config.pool is not None and not issubclass(kind, Connection):
+                raise _unusable("has another connection_class")
             is_changed = False
             with self._apart() as connection:
                 if not connection.autocommit:  # of a pool of the application
@@ -141,13 +138,17 @@ class PostgresClient:
                 self._give_back(connection, error)
                 connection = None
             if isinstance(error, psycopg.Error):
-                raise self._translated(error) from without_row(error)
+                raise translated(error, self._address.name) from without_row(error)
             raise
         finally:
-            if connection is not None and self._config.pool is None:
-                connection.close()
-            elif connection is not None:
+            if connection is None:
+                pass
+            elif self._config.pool is not None:
                 self._access.putconn(connection)
+            elif connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self._given_up.start(connection.cancel_and_close)
+            else:
+                connection.close()
 
     def close(self) -> None:
         """Close all connections. Nothing is done while another store uses them."""
@@ -219,10 +220,8 @@ class PostgresClient:
             return False
         # The statement may run still. The pool waits for that; the call does not.
         self._given_up.start(partial(self._replace, connection))
-        if isinstance(error, psycopg.Error) and connection.opened_at > self._drained_at:
-            # The others are most likely lost, too.
-            self._drained_at = monotonic()
-            self._pool.drain()
+        if isinstance(error, psycopg.Error):
+            self._pool.drain()  # the others are most likely lost, too
         return True
 
     def _replace(self, connection: Connection) -> None:
@@ -248,16 +247,13 @@ class PostgresClient:
             error = self._connector.failure or error
         elif not deadline.expired:
             if not is_repeatable:
-                raise self._translated(error) from without_row(error)
+                raise translated(error, self._address.name) from without_row(error)
             pause = next(pauses) if pauses else 0.0
             if pause < deadline.remaining():
                 sleep(pause)
                 return pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         failure = deadline_exceeded(error, self._address.name, self._timeout)
         raise failure from without_row(error)
-
-    def _translated(self, error: psycopg.Error) -> Exception:
-        return translated(error, self._address.name)
 
     def stream(
         self, statements: Sequence[str], size: int
