@@ -33,6 +33,17 @@ def test_a_store_that_is_imported_from_the_package_is_said_to_be_in_both_apis(na
     assert name not in dir(jazzmine)
 
 
+@pytest.mark.parametrize("api", ["jazzmine.core", "jazzmine.sync"])
+@pytest.mark.parametrize(
+    ("name", "home"), [("ConflictError", "jazzmine"), ("Keyring", "jazzmine.encryption")]
+)
+def test_a_name_that_is_imported_from_an_api_is_said_to_be_elsewhere(
+    api: str, name: str, home: str
+) -> None:
+    with pytest.raises(ImportError, match=f"from {home} import {name}$"):
+        exec(f"from {api} import {name}")
+
+
 def test_the_package_says_its_version() -> None:
     assert jazzmine.__version__ == version("jazzmine")
     assert "__version__" not in getattr(jazzmine, "__all__")  # noqa: B009 - made at run time
@@ -99,7 +110,7 @@ def refused(**fields: object) -> str:
 
 @pytest.mark.parametrize(
     ("wrong", "meant"),
-    [("content", "original_content"), ("text", "original_content"), ("timestmp", "timestamp")],
+    [("content", "original_content"), ("message", "original_content"), ("timestmp", "timestamp")],
 )
 def test_a_wrong_name_of_a_field_is_answered_with_the_right_one(wrong: str, meant: str) -> None:
     text = refused(**{wrong: "x"})

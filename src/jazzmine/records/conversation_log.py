@@ -178,8 +178,7 @@ def unknown_conversation(conversation_id: str) -> IntegrityError:
 def unknown_after(after: str | None) -> NotFoundError:
     """Return the error of a page after a record that is not there."""
     return NotFoundError(
-        f"after={after!r} is no record of this listing: it was deleted, or is in another one;"
-        " begin at the first page, or after a record that is there"
+        f"after={after!r} is no record of this listing, or not any more: begin at its first page"
     )
 
 
