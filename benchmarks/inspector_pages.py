@@ -88,16 +88,6 @@ async def fill(config: dict[str, Any]) -> None:
             await store.store_turn_trace(trace(number, 1).model_copy(update=named))
 
 
-_BARS: dict[str, float | None] = {
-    "first page": 0.150,
-    "later page": 0.150,
-    "one agent": 0.150,
-    "thread": 0.300,
-    "turns": 0.300,
-    "usage": None,
-}
-
-
 def answer(lab: Lab) -> Iterator[Row]:
     with Server("18", fsync=False) as server:
         path = lab.folder() / "messages.db"
@@ -107,5 +97,5 @@ def answer(lab: Lab) -> Iterator[Row]:
         ):
             asyncio.run(fill(config))
             found = pages(lab.folder(), url)
-            for name, bar in _BARS.items():
-                yield Row(f"{kind}: {name}", Pairs([one[name] for one in found], []), bar)
+            for name in found[0]:
+                yield Row(f"{kind}: {name}", Pairs([one[name] for one in found], []))

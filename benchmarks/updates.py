@@ -1,8 +1,8 @@
 """What does an update of working memory cost on each back end, at turn 1,000, and among processes?
 
 A round is one turn with three updates; the figure is the time of one. The same is measured in a
-conversation of 1,000 turns. Then eight processes update one conversation without a pause: all
-updates must be kept, and the longest may take 50 times as long as the median.
+conversation of 1,000 turns. Then eight processes update one conversation without a pause, to see
+whether one is lost, and how long the longest takes.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def answer(lab: Lab) -> Iterator[Row]:
             found = race(racer(storage, 0), racer("memory", 0), ROUNDS)
             yield Row(f"{storage}: an update", found, beside="in memory")
             found = race(racer(storage, 1_000), racer(storage, 100), ROUNDS)
-            yield Row("  at turn 1,000", found, 1.2, beside="at turn 100")
+            yield Row("  at turn 1,000", found, beside="at turn 100")
         if storage != "memory":
             with places(storage, lab.folder()) as config:
                 yield from _at_once(config)
@@ -94,8 +94,8 @@ def _at_once(config: Any) -> Iterator[Row]:
         kept = store.get_or_create(CID, "user", "agent").revision - before
     ratio = max(times) / statistics.median(times)
     lost = PROCESSES * EACH - kept
-    yield Row("  8 processes: lost", Pairs([lost], []), 0, unit="")
-    yield Row("  the longest / the median", Pairs([ratio], []), 50, unit="")
+    yield Row("  8 processes: lost", Pairs([lost], []), unit="")
+    yield Row("  the longest / the median", Pairs([ratio], []), unit="")
 
 
 _prepared: list[Any] = []

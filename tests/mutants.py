@@ -11,8 +11,6 @@ from tests.behaviour.apis import ASYNC, Api
 from tests.behaviour.backends import Backend
 from tests.faults.sizes import SOAK
 
-__all__ = ["require_overrides", "run_machine", "run_until_it_fails"]
-
 # A failure is enough, so Hypothesis need not find the shortest sequence.
 ROUND = settings(
     max_examples=10,
@@ -41,7 +39,7 @@ def run_machine(machine: Any, settings_of_soak: settings, api: Api, backend: Bac
     The sync API, which is generated, has one round.
     """
     if not SOAK:
-        rounds = round(3 * backend.share) if api is ASYNC else 1
+        rounds = round(2 * backend.share) if api is ASYNC else 1
         return run_until_it_fails(machine, max(1, rounds))
     examples = int(settings_of_soak.max_examples * backend.share)
     chosen = settings(settings_of_soak, max_examples=examples)

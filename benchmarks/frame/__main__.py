@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.frame.environments import ROOT
 from benchmarks.frame.lab import Lab
-from benchmarks.frame.results import Row, table
+from benchmarks.frame.results import table
 
 FOLDER = ROOT / "benchmarks"
 
@@ -26,11 +26,9 @@ def main() -> int:
     """Return 0, or 1 if a benchmark failed; the measured values do not affect the exit status."""
     options = _options()
     print(_machine())
-    rows: list[Row] = []
     with _scratch() as scratch:
         lab = Lab(scratch)
-        crashed = [name for name in options.questions if not _ask(name, lab, rows)]
-    _conclude(rows)
+        crashed = [name for name in options.questions if not _ask(name, lab)]
     if crashed:
         print(f"could not be answered: {', '.join(crashed)}", file=sys.stderr)
     return 1 if crashed else 0
@@ -50,7 +48,7 @@ def _scratch() -> Iterator[Path]:
             common.rmdir()
 
 
-def _ask(name: str, lab: Lab, rows: list[Row]) -> bool:
+def _ask(name: str, lab: Lab) -> bool:
     started = time.perf_counter()
     try:
         question = importlib.import_module(f"benchmarks.{name}")
@@ -61,16 +59,7 @@ def _ask(name: str, lab: Lab, rows: list[Row]) -> bool:
     title = (question.__doc__ or "").splitlines()[0]
     print(f"\n{name}: {title} ({time.perf_counter() - started:.0f} s)\n")
     print(table(answered), flush=True)
-    rows += answered
     return True
-
-
-def _conclude(rows: list[Row]) -> None:
-    missed = [row for row in rows if row.reached is False]
-    reached = sum(row.reached is True for row in rows)
-    print(f"\n{reached} of {reached + len(missed)} limits reached")
-    for row in missed:
-        print(f"  not reached: {row.label}")
 
 
 def _machine() -> str:

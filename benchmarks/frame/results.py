@@ -1,4 +1,4 @@
-"""The measured values, the limits for them, and the table of both."""
+"""The measured values, and their table."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table; the limit is for the ratio, or for our value if it has none."""
+    """One line of a table."""
 
     label: str
     pairs: Pairs
-    limit: float | None = None
     beside: str = "-"
     unit: Unit = "s"
 
@@ -33,15 +32,8 @@ class Row:
         both = zip(self.pairs.ours, self.pairs.other, strict=False)
         return [mine / theirs for mine, theirs in both]
 
-    @property
-    def reached(self) -> bool | None:
-        """Return whether the median is within the limit; None without a limit."""
-        if self.limit is None:
-            return None
-        return statistics.median(self.ratios or self.pairs.ours) <= self.limit
 
-
-HEADER = ("measured", "beside", "its median", "ours", "ratio", "min - max", "limit", "reached")
+HEADER = ("measured", "beside", "its median", "ours", "ratio", "min - max")
 
 
 def table(rows: list[Row]) -> str:
@@ -63,8 +55,6 @@ def _cells(row: Row) -> tuple[str, ...]:
         _value(statistics.median(row.pairs.ours), row.unit),
         f"{statistics.median(row.ratios):.2f} x its cost" if row.ratios else "-",
         _span(row),
-        _limit(row),
-        {None: "-", True: "yes", False: "NO"}[row.reached],
     )
 
 
@@ -75,12 +65,6 @@ def _span(row: Row) -> str:
     if lowest == highest:
         return "-"
     return f"{_value(lowest, row.unit)} - {_value(highest, row.unit)}"
-
-
-def _limit(row: Row) -> str:
-    if row.limit is None:
-        return "-"
-    return f"{row.limit:g} x" if row.ratios else _value(row.limit, row.unit)
 
 
 def _value(value: float, unit: Unit) -> str:

@@ -35,5 +35,5 @@ else:
             *_lazy.ITEM_RECORDS,
         ),
         {"__version__": "jazzmine._version"},
-        apis=("jazzmine.core", "jazzmine.sync"),
+        elsewhere=("jazzmine.core", "jazzmine.sync"),
     )

@@ -26,12 +26,43 @@ MEMORY_RECORDS = (
 )
 ITEM_RECORDS = ("jazzmine.records.items",)
 
+# The module of each class in the folder of a kind of store.
+_STORES = {
+    "message_store": {
+        "MessageStore": "store",
+        "JSONMessageStore": "json",
+        "InMemoryMessageStore": "sqlite",
+        "MongoDBMessageStore": "mongodb",
+        "PostgresMessageStore": "postgres",
+        "SQLiteMessageStore": "sqlite",
+    },
+    "working_memory": {
+        "WorkingMemoryStore": "store",
+        "InMemoryWorkingMemoryStore": "memory",
+        "PostgresWorkingMemoryStore": "postgres",
+        "RedisWorkingMemoryStore": "redis",
+        "SQLiteWorkingMemoryStore": "sqlite",
+    },
+    "long_term_memory": {
+        "LongTermMemoryStore": "store",
+        "InMemoryLongTermMemoryStore": "sqlite",
+        "MongoDBLongTermMemoryStore": "mongodb",
+        "PostgresLongTermMemoryStore": "postgres",
+        "SQLiteLongTermMemoryStore": "sqlite",
+    },
+}
+
+
+def stores(api: str, kind: str) -> dict[str, str]:
+    """Return the modules of the stores of a kind in `_async` or `_sync`, by their names."""
+    return {name: f"jazzmine.{api}.{kind}.{module}" for name, module in _STORES[kind].items()}
+
 
 def attach(
     namespace: dict[str, Any],
     modules: Sequence[str],
     others: Mapping[str, str] | None = None,
-    apis: Sequence[str] = (),
+    elsewhere: Sequence[str] = (),
 ) -> None:
     """Give a module a `__getattr__`, an `__all__` and a `__dir__` (PEP 562).
 
@@ -39,7 +70,7 @@ def attach(
         namespace: the module's `globals()`, to which each name is added when it is first used.
         modules: the modules whose `__all__` it exports, in the order of the search for a name.
         others: the modules of further names: `{name: module}`.
-        apis: modules with further names, for the text of an ImportError.
+        elsewhere: modules with further names, for the text of an ImportError.
     """
     named = dict(others or {})
 
@@ -53,11 +84,12 @@ def attach(
             for module in map(import_module, modules):
                 if name in module.__all__:
                     return getattr(module, name)
-            homes = [api for api in apis if name in import_module(api).__all__]
+            homes = [other for other in elsewhere if name in import_module(other).__all__]
             if homes:
                 # "from jazzmine import X" would replace the text of an AttributeError.
                 lines = " or ".join(f"from {home} import {name}" for home in homes)
-                raise ImportError(f"{name} is in the async and in the sync API: {lines}")
+                where = "the async and in the sync API" if homes[1:] else "another module"
+                raise ImportError(f"{name} is in {where}: {lines}")
         raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
 
     def __getattr__(name: str) -> Any:

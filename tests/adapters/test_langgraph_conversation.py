@@ -184,9 +184,8 @@ def test_a_redaction_in_the_state_reaches_title_and_trace(
     conversation = store.get_conversation_by_id("t1")
     assert conversation is not None
     assert conversation.title == "I am Ann. Rain?"
-    call = guide.get_state(run_of("u1")).values["messages"][1]
-    said = [HumanMessage("I am X. Rain?", id="h1"), AIMessage("Sorry.", id=call.id)]
-    guide.update_state(run_of("u1"), {"messages": said})
+    guide.update_state(run_of("u1"), {"messages": [HumanMessage("I am X. Rain?", id="h1")]})
+    assert said(store)[:2] == ["I am X. Rain?", 'weather({"city":"Lisbon"})']
 
     redacted = store.get_conversation_by_id("t1")
     assert redacted is not None

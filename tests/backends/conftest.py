@@ -18,16 +18,13 @@ from tests.servers.redis import database
 
 
 @pytest.fixture
-def schema() -> Iterator[str]:
-    """An empty schema of PostgreSQL with the tables."""
-    with postgres.empty_schema() as name:
-        yield name
-
-
-@pytest.fixture
-def new_schema() -> Iterator[str]:
-    """A schema of PostgreSQL that does not exist yet."""
-    with postgres.new_schema() as name:
+def schema(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An empty schema of PostgreSQL with the tables; none yet where a module has NEW_SCHEMA."""
+    with (
+        postgres.new_schema()
+        if hasattr(request.module, "NEW_SCHEMA")
+        else postgres.empty_schema() as name
+    ):
         yield name
 
 

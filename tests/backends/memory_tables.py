@@ -71,10 +71,6 @@ class RedisLocks:
         for key in self._client.keys("wm:*"):
             self._client.pexpire(key, int(seconds * 1000))
 
-    def elapse(self, seconds: float) -> None:
-        for key in self._client.keys("*"):
-            self._client.pexpire(key, self._client.pttl(key) - int(seconds * 1000))
-
     def lasts(self) -> float:
         return float(self._client.pttl("wm:{c}")) / 1000
 

@@ -8,7 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+import psycopg
+
 from jazzmine import core, sync
+from tests.faults.sizes import LENIENCE
 from tests.servers import pgbouncer, postgres
 from tests.servers.proxy import Proxy
 
@@ -66,3 +69,14 @@ def network(
         dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
         config: dict[str, object] = {"storage": "postgres", "dsn": dsn, "schema": schema}
         yield proxy, {**config, "prepare": route == "direct", **options}
+
+
+async def active(admin: psycopg.Connection[Any], schema: str, count: int) -> None:
+    """Wait until so many sessions run a statement that names the schema, 2 s at most."""
+    query = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE strpos(query, %s) > 0 AND pid <> pg_backend_pid() AND state = 'active'"""
+    async with asyncio.timeout(2 + LENIENCE):
+        while admin.execute(query, [schema]).fetchone() != (count,):
+            admin.execute("SELECT pg_stat_clear_snapshot()")
+            await asyncio.sleep(0.02)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -13,15 +13,10 @@ from jazzmine import MemoryItem
 from jazzmine.errors import ConfigurationError, IntegrityError
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.backends.postgres_samples import bound, config, conversation, message, trace
-from tests.servers import postgres
+
+NEW_SCHEMA = True  # the fixture `schema`
 
 SECRET = "a xylophone"
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
 
 
 def fill(schema: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -21,13 +21,9 @@ from tests.faults.sizes import TOLERANCE
 from tests.servers import pgbouncer, postgres
 from tests.servers.proxy import Proxy
 
+NEW_SCHEMA = True  # the fixture `schema`
+
 Admin = psycopg.Connection[Any]
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
 
 
 def elsewhere(message_id: str, conversation_id: str = "c2") -> Message:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from jazzmine.errors import StoreUnavailableError
-from tests.backends.postgres_apis import APIS, ROUTES, network, opened
+from tests.backends.postgres_apis import APIS, ROUTES, active, network, opened
 from tests.backends.postgres_samples import bound, conversation
 from tests.faults.sizes import LENIENCE
 
@@ -22,17 +22,6 @@ def locked(admin: psycopg.Connection[Any], schema: str) -> Iterator[None]:
     with admin.transaction():
         admin.execute(bound("SELECT FROM $schema.conversations FOR UPDATE", schema))
         yield
-
-
-async def active(admin: psycopg.Connection[Any], schema: str, count: int) -> None:
-    """Wait until so many sessions run a statement that names the schema, 2 s at most."""
-    query = """
-        SELECT count(*) FROM pg_stat_activity
-        WHERE strpos(query, %s) > 0 AND pid <> pg_backend_pid() AND state = 'active'"""
-    async with asyncio.timeout(2 + LENIENCE):
-        while admin.execute(query, [schema]).fetchone() != (count,):
-            admin.execute("SELECT pg_stat_clear_snapshot()")
-            await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("route", ROUTES)

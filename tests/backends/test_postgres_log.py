@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
@@ -16,14 +15,8 @@ from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Message
 from tests.backends.postgres_apis import opened
 from tests.backends.postgres_samples import bound, config, conversation, message, trace
-from tests.servers import postgres
 
-
-@pytest.fixture
-def own_schema() -> Iterator[str]:
-    """The name of a schema that a test may change."""
-    with postgres.new_schema() as name:
-        yield name
+NEW_SCHEMA = True  # the fixture `schema`
 
 
 ADD_COLUMNS = """
@@ -34,14 +27,14 @@ ALTER TABLE $schema.turn_traces ADD COLUMN language text NOT NULL DEFAULT 'en'
 
 
 async def test_the_log_goes_on_when_the_application_adds_columns(
-    own_schema: str, admin: psycopg.Connection[Any]
+    schema: str, admin: psycopg.Connection[Any]
 ) -> None:
     """The session has run the functions before."""
     first, last = message("m1"), message("m2")
-    async with opened("async", config(own_schema, pool_min=1, pool_max=1)) as store:
+    async with opened("async", config(schema, pool_min=1, pool_max=1)) as store:
         await store.store_conversation(conversation())
         for n, change in enumerate(("", ADD_COLUMNS)):
-            admin.execute(bound(change, own_schema))
+            admin.execute(bound(change, schema))
             await store.append_messages("c1", [first, last])
             await store.append_messages("c1", [first, last])
             with pytest.raises(IntegrityError):
@@ -50,7 +43,7 @@ async def test_the_log_goes_on_when_the_application_adds_columns(
             await store.fork_conversation("c1", conversation(f"copy {n}"), until="m1")
             assert await store.pop_message("c1") == last
             assert await store.rewind_conversation("c1", after=None) == 1
-        tenants = bound("SELECT tenant FROM $schema.conversations", own_schema)
+        tenants = bound("SELECT tenant FROM $schema.conversations", schema)
         assert set(admin.execute(tenants)) == {("acme",)}
         [copied] = await store.get_messages_by_conversation_id("copy 1")
         assert await store.get_turn_trace_by_message_id(copied.id) is not None

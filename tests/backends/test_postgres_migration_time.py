@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Iterator
@@ -13,10 +14,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from jazzmine._async.clients.postgres import migration as async_migration
 from jazzmine._sync.clients.postgres import migration
 from jazzmine.backends.postgres.schema import Migration, migrations
+from jazzmine.core import MessageStore as AsyncMessageStore
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import MessageStore
+from tests.backends.postgres_apis import active
 from tests.backends.postgres_samples import bound, config, conversation, message
 from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
@@ -110,6 +114,20 @@ def test_a_change_that_takes_too_long_changes_nothing(schema: str) -> None:
         assert monotonic() - started < 10 + TOLERANCE
         assert version_of(schema) == migrations()[-1].version
     MessageStore.initialize(config(schema)).close()
+
+
+async def test_a_change_that_is_cancelled_is_ended_by_the_server(
+    schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold its locks until `migration_timeout`."""
+    newer = (*migrations(), Migration(99, "sleep", f"SELECT pg_sleep(60), '{schema}'"))
+    monkeypatch.setattr(async_migration, "migrations", lambda _: newer)
+    with postgres.connect(postgres.dsn()) as admin:
+        opening = asyncio.ensure_future(AsyncMessageStore.initialize(config(schema)))
+        await active(admin, schema, 1)
+        opening.cancel()
+        await asyncio.wait([opening])
+        await active(admin, schema, 0)
 
 
 def test_others_wait_and_say_so_once(schema: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import psycopg
 import pytest
@@ -26,12 +26,6 @@ REASONS = {
     "cancelled": "57014",
 }
 TABLES = ("conversations", "messages", "memory_items", "working_memory")
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
 
 
 @pytest.mark.parametrize("code", REASONS.values(), ids=REASONS)

@@ -27,15 +27,11 @@ from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
 
+NEW_SCHEMA = True  # the fixture `schema`
+
 WORD = "open-sesame"
 ITEM = MemoryItem(namespace=("n",), key="k", value={})
 MIGRATION = "jazzmine._sync.clients.postgres.migration"
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
 
 
 @pytest.fixture
@@ -106,23 +102,21 @@ def test_a_missing_right_is_the_error_of_the_call_that_meets_it_and_the_doctor_s
         assert failures(granted, schema) == []
 
 
-def test_a_function_that_the_role_may_not_call_is_found_by_the_doctor(
-    admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str
-) -> None:
-    name = f'"{schema}".jazzmine_pop(text, text, text)'
-    admin.execute(f"REVOKE EXECUTE ON FUNCTION {name} FROM {granted}, PUBLIC".encode())
-    (finding,) = failures(granted, schema)
-    admin.execute(finding.cure.encode())
-    assert failures(granted, schema) == []
-
-
-@pytest.mark.parametrize("table", ["conversations", "messages", "turn_traces"])
-def test_a_sequence_that_is_behind_its_rows_is_found_by_the_doctor(
-    admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str, table: str
+@pytest.mark.parametrize(
+    "change",
+    [
+        "REVOKE EXECUTE ON FUNCTION {schema}.jazzmine_pop(text, text, text) FROM {role}, PUBLIC",
+        "ALTER TABLE {schema}.conversations ALTER seq RESTART",
+        "ALTER TABLE {schema}.messages ALTER seq RESTART",
+        "ALTER TABLE {schema}.turn_traces ALTER seq RESTART",
+    ],
+)
+def test_functions_without_rights_and_sequences_behind_their_rows_are_found_by_the_doctor(
+    admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str, change: str
 ) -> None:
     with MessageStore.initialize(config(schema)) as store:
         store.store_turn(conversation=conversation(), messages=[message()], trace=trace())
-    admin.execute(f'ALTER TABLE "{schema}".{table} ALTER seq RESTART'.encode())
+    admin.execute(change.format(schema=f'"{schema}"', role=granted).encode())
     (finding,) = failures(granted, schema)
     admin.execute(finding.cure.encode())
     assert failures(granted, schema) == []
@@ -200,7 +194,7 @@ def test_a_table_that_is_dropped_while_a_store_is_open_is_named(
     with MessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
         admin.execute(f'DROP TABLE "{schema}".messages CASCADE'.encode())
-        with pytest.raises(ConfigurationError, match=r"does not exist; the schema was"):
+        with pytest.raises(ConfigurationError, match=r"does not exist; `jazzmine doctor`"):
             store.get_message_by_id("m1")
         with pytest.raises(ConfigurationError, match=r"\.messages. does not exist"):
             store.store_message(message())
@@ -234,7 +228,7 @@ def test_a_right_to_read_the_version_is_found_by_the_doctor(
     open_as(granted, schema).close()
 
 
-def test_a_role_that_may_not_change_tables_is_referred_to_their_owner(
+def test_a_role_that_may_not_change_tables_is_told_so(
     admin: psycopg.Connection[tuple[Any, ...]],
     schema: str,
     granted: str,
@@ -245,7 +239,9 @@ def test_a_role_that_may_not_change_tables_is_referred_to_their_owner(
     newer = (*known, Migration(known[-1].version + 1, "next", index))
     monkeypatch.setattr(f"{MIGRATION}.migrations", lambda _: newer)
     admin.execute(f'GRANT CREATE ON SCHEMA "{schema}" TO {granted}'.encode())
-    with pytest.raises(ConfigurationError, match=r"must be owner.*once as their owner"):
+    with pytest.raises(ConfigurationError, match=r"must be owner.*`jazzmine doctor`"):
         open_as(granted, schema)
+    (finding,) = failures(granted, schema)
+    assert "as the owner of its tables" in finding.text
     MessageStore.initialize(config(schema)).close()
     open_as(granted, schema).close()

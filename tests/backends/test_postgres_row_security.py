@@ -20,14 +20,10 @@ from tests.behaviour.samples import conversation, ids, message, trace
 from tests.behaviour.scope_samples import ABOUT, ABSENT, CONVERSATIONS, MESSAGES, OTHERS, TRACES
 from tests.servers import postgres
 
+NEW_SCHEMA = True  # the fixture `schema`
+
 GUIDE = Path(__file__).resolve().parents[2] / "docs/guides/row-security.md"
 WORD = "open-sesame"
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from jazzmine.backends.postgres.schema import migrations
@@ -12,11 +10,7 @@ from jazzmine.sync import MessageStore
 from tests.backends.postgres_samples import config, conversation
 from tests.servers import postgres
 
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
+NEW_SCHEMA = True  # the fixture `schema`
 
 
 def open_store(schema: str, **options: object) -> MessageStore:

@@ -64,6 +64,7 @@ def test_a_store_in_memory_begins_anew_in_a_forked_process() -> None:
         write(stores, "before")
         child = os.fork()
         if not child:
+            done = False
             try:
                 write(stores, "child")
                 done = is_there(stores, "child") and not is_there(stores, "before")

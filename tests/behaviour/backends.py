@@ -115,7 +115,7 @@ MESSAGE_BACKENDS = [
 ]
 MEMORY_BACKENDS = [
     Backend("sqlite", _sqlite, embedded=True, share=0.5),
-    Backend("memory", _memory, shared=False, embedded=True, fresh=True),
+    Backend("memory", _memory, shared=False, embedded=True, share=0.5, fresh=True),
     Backend("redis", redis_configs.alone, share=0.5),
     Backend("redis-sentinel", redis_configs.behind_sentinel, share=0.1, variant=True),
     Backend("redis-cluster", redis_configs.on_cluster, share=0.1, variant=True),

@@ -19,7 +19,6 @@ from tests.behaviour.backends import (
     Backend,
     Config,
 )
-from tests.behaviour.memory_samples import TTL
 from tests.behaviour.samples import conversation
 
 
@@ -147,14 +146,6 @@ async def memory_store(
     """An empty working memory."""
     kind = api.WorkingMemoryStore
     async with opened(kind, memory_backend, memory_config, open_stores) as found:
-        yield found
-
-
-@pytest.fixture
-async def brief_memory_store(api: Api, memory_config: Config) -> AsyncIterator[WorkingMemoryStore]:
-    """An empty working memory whose entries expire after `TTL`."""
-    config = {**memory_config, "ttl_seconds": TTL}
-    async with await api.WorkingMemoryStore.initialize(config) as found:
         yield found
 
 

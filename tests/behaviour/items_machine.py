@@ -26,7 +26,7 @@ KEYS = ["k", "k\0", "l"]
 EXPIRED, LATER = 1, 2**53
 
 places = st.tuples(st.sampled_from(NAMESPACES), st.sampled_from(KEYS))
-prefixes = st.sampled_from([(), *NAMESPACES, ("x",)])
+prefixes = st.just(()) | st.sampled_from([*NAMESPACES, ("x",)])
 users = st.sampled_from([None, "ann", "bob"])
 owners = st.sampled_from(["ann", "bob"])
 values = st.fixed_dictionaries(
@@ -175,6 +175,7 @@ class ItemMachine(RuleBasedStateMachine):
             assert self.is_taken(place)
         else:
             assert allowed
+            assert not self.is_strange(draft.user_id)
             assert not self.is_taken(place)
             self.note(self.owned(draft), stored)
 
@@ -247,8 +248,8 @@ class ItemMachine(RuleBasedStateMachine):
     @rule(
         prefix=prefixes,
         where=st.none() | values,
-        user=users,
-        source=st.sampled_from([None, "m1"]),
+        user=st.none() | users,
+        source=st.sampled_from([None, None, None, "m1"]),
         order=st.sampled_from(["key", "updated"]),
         limit=limits,
         after=st.none() | places,
@@ -285,6 +286,7 @@ class ItemMachine(RuleBasedStateMachine):
         except ScopeError:
             assert self.is_strange(user)
         else:
+            assert not self.is_strange(user)
             assert listed == found[:limit]
 
     @rule(prefix=prefixes)

@@ -8,7 +8,17 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from jazzmine import ANY, NOTHING, ConflictError, Conversation, Message, NotFoundError, TurnTrace
+from jazzmine import (
+    ANY,
+    NOTHING,
+    ConflictError,
+    Conversation,
+    IntegrityError,
+    Message,
+    NotFoundError,
+    ScopeError,
+    TurnTrace,
+)
 from tests.behaviour.draws import (
     CONVERSATIONS,
     LOST,
@@ -36,7 +46,9 @@ class LogRules:
     stored_conversation: Callable[[str], str]
     stored_message: Callable[[str], str]
     last_write: Any
+    viewer: str | None
     call: Callable[..., Any]
+    outcome: Callable[..., Any]
     read: Callable[..., Any]
     write: Callable[..., None]
 
@@ -140,31 +152,36 @@ class LogRules:
     ) -> None:
         conversation_id = self.stored_conversation(conversation_id)
         until = until and self.message_within(conversation_id, until)
-        free = [c for c in CONVERSATIONS if self.model.get_conversation_by_id(c) is None]
-        if free and copy.title:
+        free = [c for c in CONVERSATIONS if c not in self.whole.conversations]
+        if free and (copy.title or until is None):
             copy = copy.model_copy(update={"id": free[0]})
         everything = [m.id for m in self.model.get_messages_by_conversation_id(conversation_id)]
-        try:
-            new_ids = self.call("fork_conversation", conversation_id, copy, until=until)
-        except NotFoundError:
-            known = self.model.get_conversation_by_id(conversation_id) is not None
-            assert not known or until not in (None, *everything)
-            return
-        except ConflictError:
-            assert self.model.get_conversation_by_id(copy.id) is not None
-            return
-        if self.model.get_conversation_by_id(copy.id) is not None:
-            assert self.model.is_copied(new_ids.items(), copy)
-            return
-        copied = everything[: everything.index(until) + 1] if until else everything
-        assert list(new_ids) == copied
-        assert self.model.get_messages_by_ids(new_ids.values()) == []
-        traces = self.call("get_turn_traces_by_conversation_id", copy.id)
-        trace_ids = {trace.message_id: trace.id for trace in traces}
-        chosen = {old: (new, trace_ids.get(new)) for old, new in new_ids.items()}
-        self.model.fork_conversation(conversation_id, chosen, copy)
-        assert self.call("fork_conversation", conversation_id, copy, until=until) == new_ids
+        known = self.model.get_conversation_by_id(conversation_id)
+        there, seen = self.whole.get_conversation_by_id(copy.id), self.model.get_conversation_by_id
+        new_ids = self.outcome(self.call, "fork_conversation", conversation_id, copy, until=until)
         self.last_write = None
+        if self.viewer not in (None, copy.user_id):
+            assert new_ids is ScopeError
+        elif new_ids is NotFoundError:
+            assert known is None or until not in (None, *everything)
+        elif new_ids is ConflictError:
+            assert seen(copy.id) is not None
+        elif new_ids is IntegrityError:  # the id is another user's
+            assert there is not None
+            assert seen(copy.id) is None
+        elif there is not None:
+            assert self.model.is_copied(new_ids.items(), copy)
+        else:
+            assert list(new_ids) == (
+                everything[: everything.index(until) + 1] if until else everything
+            )
+            assert self.whole.get_messages_by_ids(new_ids.values()) == []
+            traces = self.call("get_turn_traces_by_conversation_id", copy.id)
+            trace_ids = {trace.message_id: trace.id for trace in traces}
+            chosen = {old: (new, trace_ids.get(new)) for old, new in new_ids.items()}
+            self.whole.fork_conversation(conversation_id, chosen, copy)
+            assert self.call("fork_conversation", conversation_id, copy, until=until) == new_ids
+            self.read("get_messages_by_conversation_id", copy.id)
 
     @rule(
         conversation_id=conversation_ids,
@@ -195,9 +212,10 @@ class LogRules:
         self.forget_deleted()
 
     def erase_user(self, user_id: str) -> None:
-        erasure = self.call("erase_user", user_id)
-        expected = self.model.erase_user(user_id)
-        found = (erasure.conversations, erasure.messages, erasure.traces)
+        expected = self.outcome(self.model.erase_user, user_id)
+        found = self.outcome(self.call, "erase_user", user_id)
+        if found is not ScopeError:
+            found = (found.conversations, found.messages, found.traces)
         assert found == expected, f"erase_user returned {found!r}, not {expected!r}"
         self.last_write = None
 

@@ -19,9 +19,6 @@ from jazzmine.core.working_memory import (
 
 NAN = float("nan")
 
-# The time in s after which the entries of a `brief_memory_store` expire.
-TTL = 1.2
-
 
 @dataclass(frozen=True)
 class Update:

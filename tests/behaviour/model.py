@@ -221,6 +221,9 @@ class Model:
             raise IntegrityError
         stored = self.get_messages_by_ids(wanted)
         if [_content(one) for one in stored] == [_content(one) for one in given]:
+            traced = {one.message_id for one in self.traces.values()}
+            if trace is not None and trace.message_id not in traced:
+                self.store_turn_trace(trace)
             return stored
         everything = self.get_messages_by_conversation_id(conversation_id)
         newest_id = everything[-1].id if everything else None

@@ -21,6 +21,7 @@ from jazzmine import (
     IntegrityError,
     Message,
     NotFoundError,
+    ScopeError,
     TraceFilter,
     TurnTrace,
 )
@@ -40,9 +41,11 @@ from tests.behaviour.draws import (
     messages,
     strays,
     traces,
+    user_ids,
 )
 from tests.behaviour.log_rules import LogRules
 from tests.behaviour.model import Model
+from tests.behaviour.scoped_model import ScopedModel
 from tests.faults.sizes import SOAK, size
 
 SETTINGS = settings(
@@ -54,7 +57,14 @@ SETTINGS = settings(
     print_blob=True,
 )
 
-EXPECTED_ERRORS = (ConflictError, IntegrityError, NotFoundError, ValidationError, ValueError)
+EXPECTED_ERRORS = (
+    ConflictError,
+    IntegrityError,
+    NotFoundError,
+    ScopeError,
+    ValidationError,
+    ValueError,
+)
 # No back end can store these values, so every store must refuse them.
 WRONG: dict[type, dict[str, Any]] = {
     Conversation: {"title": "\ud800"},
@@ -74,21 +84,25 @@ class Runner(Protocol):
 class StoreMachine(LogRules, RuleBasedStateMachine):
     """Makes each call to the store and to the model, and compares the results.
 
-    There are two stores on the same data, and each call is made to one of them.
+    There are two stores on the same data, and each call is made to one of them, or to a view of it
+    for one of two users.
     """
 
     open_store: ClassVar[Callable[[], Any]]
     runner: ClassVar[Runner]
     remembers: ClassVar[bool] = False
+    has_views: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
         self.stores = [self.opened(), self.opened()]
         self.model = self.whole = Model()
+        self.viewer: str | None = None
         self.steps = 0
         self.last_write: tuple[str, tuple[Any, ...], dict[str, Any]] | None = None
 
     def teardown(self) -> None:
+        self.see_as(None)
         try:
             self.compare_everything()
         finally:
@@ -138,8 +152,16 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
     def opened(self) -> Any:
         return self.runner.run(type(self).open_store())
 
+    def see_as(self, viewer: str | None) -> None:
+        self.viewer, self.last_write = viewer, None
+        self.model = self.whole if viewer is None else ScopedModel(self.whole, viewer)  # type: ignore[assignment]
+
+    @property
+    def store(self) -> Any:
+        return self.stores[0].scoped(user_id=self.viewer) if self.viewer else self.stores[0]
+
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        return self.runner.run(getattr(self.stores[0], name)(*args, **kwargs))
+        return self.runner.run(getattr(self.store, name)(*args, **kwargs))
 
     def outcome(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         try:
@@ -157,13 +179,15 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
     def write(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Make a call to both, and compare the results; after an error, compare all records."""
         found = self.read(name, *args, **kwargs)
-        if found in EXPECTED_ERRORS:
+        if isinstance(found, type):
             self.compare_everything()
         else:
             self.last_write = (name, args, kwargs)
 
     def compare_everything(self) -> None:
         """Compare all stored records, with few calls, because this is done often."""
+        viewer, last_write = self.viewer, self.last_write
+        self.see_as(None)
         for user_id in USERS:
             self.read("get_conversations_by_user_id", user_id)
         for conversation_id in CONVERSATIONS:
@@ -174,6 +198,8 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
             self.read("get_turn_trace_by_id", TRACES[number % len(TRACES)])
         self.read("find_turn_traces", TraceFilter(), limit=10)
         self.read("summarize_usage", TraceFilter(), by="agent")
+        self.see_as(viewer)
+        self.last_write = last_write
 
     @invariant()
     def now_and_then_everything_is_as_the_model_says(self) -> None:
@@ -292,7 +318,7 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
     @rule(listing=listings, size=st.integers(1, 3))
     def read_page_by_page(self, listing: tuple[str, str], size: int) -> None:
         page = self.read(*listing, limit=size)
-        while page:
+        while page and page is not ScopeError:
             page = self.read(*listing, limit=size, after=page[-1].id)
 
     @rule(conversation_id=conversation_ids, size=st.integers(1, 3))
@@ -307,7 +333,7 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
     @rule(conversation_id=conversation_ids, size=st.integers(1, 3))
     def iterate(self, conversation_id: str, size: int) -> None:
         expected = self.model.iter_messages(conversation_id, batch_size=size)
-        store = self.stores[0]
+        store = self.store
         found = self.runner.collect(lambda: store.iter_messages(conversation_id, batch_size=size))
         assert found == expected, f"iter_messages yielded {found!r}, not {expected!r}"
 
@@ -344,16 +370,25 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         found = self.read("summarize_usage", where, by=by)
         assert repr(found) == repr(self.model.summarize_usage(where, by=by))  # of the same types
 
-    # The stores themselves
+    # The stores themselves, and views of them
 
-    @rule()
-    def go_on_with_the_other_store(self) -> None:
+    @precondition(lambda self: self.has_views)
+    @rule(viewer=st.none() | user_ids)
+    def look(self, viewer: str | None) -> None:
+        self.see_as(viewer)
+
+    @precondition(lambda self: self.has_views)
+    @rule(viewer=user_ids)
+    def list_what_a_viewer_has_said(self, viewer: str) -> None:
+        self.see_as(viewer)
+        self.read("get_messages_by_user_id", viewer)
+
+    @rule(is_closed=st.sampled_from([False] * 4 + [True]))
+    def go_on_with_the_other_store(self, is_closed: bool) -> None:
+        if is_closed:
+            self.runner.run(self.stores[0].close())
+            self.stores[0] = self.opened()
         self.stores.reverse()
-
-    @rule()
-    def close_the_store_and_open_it_again(self) -> None:
-        self.call("close")
-        self.stores[0] = self.opened()
 
 
 def _stored(records: dict[str, Any], drawn: str) -> str:
@@ -366,7 +401,7 @@ def machine(
     runner: Runner,
     *,
     remembers: bool = False,
-    kind: type[StoreMachine] = StoreMachine,
+    has_views: bool = False,
 ) -> type[StoreMachine]:
     """Return the state machine of a store.
 
@@ -375,7 +410,8 @@ def machine(
         runner: makes the calls.
         remembers: whether a store goes on storing messages in a conversation that it knows if
             another process deletes that conversation, as `docs/backends/mongodb.md` says.
-        kind: the base of the state machine.
+        has_views: whether some calls are made to the view of a user.
     """
-    members = {"open_store": staticmethod(open_store), "runner": runner, "remembers": remembers}
-    return type("Machine", (kind,), members)
+    members = {"open_store": staticmethod(open_store), "runner": runner}
+    members |= {"remembers": remembers, "has_views": has_views}
+    return type("Machine", (StoreMachine,), members)

@@ -23,14 +23,13 @@ def put(
     messages: list[Raw] | None = None,
     traces: list[Raw] | None = None,
 ) -> None:
-    """Replace all stored records."""
+    """Replace all stored records, but not those of a JSON file: it is refused as a whole."""
     sections = {
         "conversations": conversations,
         "messages": messages or [],
         "turn_traces": traces or [],
     }
     write = {
-        "json": _json,
         "postgres": _postgres,
         "mongodb": _mongodb,
         "sqlite": _sqlite,
@@ -84,13 +83,6 @@ def _postgres_bytes(config: Config) -> bytes:
         return repr(found).encode()
 
 
-def _json(config: Config, sections: dict[str, list[Raw]]) -> None:
-    path = Path(str(config["path"]))
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(sections))
-    new.replace(path)
-
-
 def _mongodb(config: Config, sections: dict[str, list[Raw]]) -> None:
     database = mongodb.client(str(config["uri"]))[str(config["db"])]
     for name, records in sections.items():
@@ -127,7 +119,8 @@ def _sqlite(config: Config, sections: dict[str, list[Raw]]) -> None:
             found = connection.execute(f"PRAGMA table_info(stored_{name})").fetchall()
             columns = [column[1] for column in found if column[1] not in ("seq", "body")]
             for record in records:
-                values = [_sqlite_value(record, column) for column in columns]
+                values = [record.get(_SQLITE_COLUMNS.get(column, column), 0) for column in columns]
+                values = [bool(one) if isinstance(one, list) else one for one in values]
                 connection.execute(
                     f"INSERT INTO stored_{name} ({', '.join(columns)}, body)"
                     f" VALUES ({', '.join('?' for _ in columns)}, ?)",
@@ -141,12 +134,3 @@ def _sqlite_bytes(config: Config) -> bytes:
     # Not with a connection, nor in this process: closing a file releases SQLite's locks on it.
     files = sorted(path.parent.glob(f"{path.name}*"))
     return subprocess.run(["cat", *map(str, files)], check=True, capture_output=True).stdout
-
-
-def _sqlite_value(record: Raw, column: str) -> str | float:
-    value = record.get(_SQLITE_COLUMNS.get(column, column), 0)
-    if isinstance(value, list):
-        return bool(value)
-    if isinstance(value, int):
-        return max(-(2**63), min(2**63 - 1, value))
-    return value.encode(errors="replace").decode() if isinstance(value, str) else float(value)

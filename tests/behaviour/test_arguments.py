@@ -28,7 +28,7 @@ def kind(value: object) -> str:
 
 WRONG_IDS: list[Any] = [{"$ne": None}, ["m1"], b"m1", 1, re.compile(".*"), "", "\ud800", "a\udcff"]
 
-with_an_id = pytest.mark.parametrize("call", WITH_AN_ID.values(), ids=WITH_AN_ID)
+IDS: dict[str, Call] = {**WITH_AN_ID, **OPTIONAL_IDS}
 with_after = pytest.mark.parametrize("call", AFTER.values(), ids=AFTER)
 with_a_count = pytest.mark.parametrize("call", COUNTS.values(), ids=COUNTS)
 wrong_count = pytest.mark.parametrize("wrong", ["1", 1.0, True], ids=repr)
@@ -52,21 +52,13 @@ class Names(str, Enum):
 
 
 @before_hooks
-@with_an_id
+@pytest.mark.parametrize("name", IDS)
 @pytest.mark.parametrize("wrong", [*WRONG_IDS, None], ids=ascii)
-async def test_a_wrong_id_is_refused(store: MessageStore, call: Call, wrong: Any) -> None:
-    with refusal(wrong, "ids?"):
-        await call(store, wrong)
-
-
-@before_hooks
-@pytest.mark.parametrize("call", OPTIONAL_IDS.values(), ids=OPTIONAL_IDS)
-@pytest.mark.parametrize("wrong", WRONG_IDS, ids=ascii)
-async def test_a_wrong_id_of_a_message_to_start_or_end_at_is_refused(
-    store: MessageStore, call: Call, wrong: Any
-) -> None:
-    with refusal(wrong, "(after|expected_last|until)"):
-        await call(store, wrong)
+async def test_a_wrong_id_is_refused(store: MessageStore, name: str, wrong: Any) -> None:
+    if wrong is None and name in OPTIONAL_IDS:
+        return
+    with refusal(wrong, "(ids?|after|expected_last|until)"):
+        await IDS[name](store, wrong)
 
 
 @before_hooks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -91,17 +92,6 @@ async def test_two_changes_of_one_item_are_refused(items: LongTermMemoryStore) -
     assert await items.list_items() == []
 
 
-# Expiry
-
-
-@before_hooks
-async def test_an_item_is_renewed_once_in_a_call(items: LongTermMemoryStore) -> None:
-    with pytest.raises(ValueError, match="given twice"):
-        await items.renew([fact(), fact()])
-    with pytest.raises(TypeError):
-        await items.renew([PutItem(fact())])  # type: ignore[list-item]
-
-
 # Ends
 
 
@@ -170,64 +160,39 @@ async def test_what_a_caller_changes_is_not_stored(items: LongTermMemoryStore) -
 
 # Arguments
 
+REFUSED: list[tuple[type[Exception], Callable[[Any], Any]]] = [
+    (TypeError, lambda items: items.get("users", "k")),
+    (TypeError, lambda items: items.get(None, "k")),
+    (TypeError, lambda items: items.delete({"users"}, "k")),
+    (TypeError, lambda items: items.list_items(("users", 1))),
+    (ValidationError, lambda items: items.get((), "k")),
+    (ValidationError, lambda items: items.get(("a", ""), "k")),
+    (ValidationError, lambda items: items.get(("\ud800",), "k")),
+    (ValidationError, lambda items: items.get(("a",) * 17, "k")),
+    (ValidationError, lambda items: items.get(FACTS, "")),
+    (TypeError, lambda items: items.get(FACTS, {"$gt": ""})),
+    (ValidationError, lambda items: items.put(fact(key=""))),
+    (ValidationError, lambda items: items.put(fact(namespace=()))),
+    (TypeError, lambda items: items.put(fact(), expected_revision="1")),
+    (TypeError, lambda items: items.put(fact(), expected_revision=True)),
+    (TypeError, lambda items: items.put({"namespace": FACTS, "key": "k", "value": {}})),
+    (TypeError, lambda items: items.apply([fact()])),
+    (ValueError, lambda items: items.list_items(order="newest")),
+    (ValueError, lambda items: items.list_items(limit=-1)),
+    (TypeError, lambda items: items.list_items(after="tea")),
+    (TypeError, lambda items: items.search_items(None)),
+    (ValueError, lambda items: items.renew([fact(), fact()])),
+    (TypeError, lambda items: items.renew([PutItem(fact())])),
+]
+
 
 @before_hooks
-@pytest.mark.parametrize("namespace", ["users", None, {"users"}, ("users", 1), 7])
-async def test_a_namespace_that_is_no_tuple_of_texts_is_refused(
-    items: LongTermMemoryStore, namespace: Any
+@pytest.mark.parametrize(("error", "call"), REFUSED)
+async def test_wrong_arguments_are_refused(
+    items: LongTermMemoryStore, error: type[Exception], call: Callable[[Any], Any]
 ) -> None:
-    with pytest.raises(TypeError):
-        await items.get(namespace, "k")
-    with pytest.raises(TypeError):
-        await items.delete(namespace, "k")
-    with pytest.raises(TypeError):
-        await items.list_items(namespace)
-
-
-@before_hooks
-@pytest.mark.parametrize("namespace", [(), ("a", ""), ("\ud800",), ("a",) * 17])
-async def test_a_namespace_that_cannot_be_stored_is_refused(
-    items: LongTermMemoryStore, namespace: tuple[str, ...]
-) -> None:
-    with pytest.raises(ValidationError):
-        await items.get(namespace, "k")
-    with pytest.raises(ValidationError):
-        MemoryItem(namespace=namespace, key="k", value={})
-
-
-@before_hooks
-async def test_a_key_is_a_text_that_is_not_empty(items: LongTermMemoryStore) -> None:
-    with pytest.raises(ValidationError):
-        await items.get(FACTS, "")
-    with pytest.raises(TypeError):
-        await items.get(FACTS, {"$gt": ""})  # type: ignore[arg-type]
-    with pytest.raises(ValidationError):
-        fact(key="")
-
-
-@before_hooks
-@pytest.mark.parametrize("expected", ["1", 1.0, True, {}])
-async def test_an_expected_revision_is_an_integer(
-    items: LongTermMemoryStore, expected: Any
-) -> None:
-    with pytest.raises(TypeError):
-        await items.put(fact(), expected_revision=expected)
-
-
-@before_hooks
-async def test_arguments_of_other_types_are_refused(items: LongTermMemoryStore) -> None:
-    with pytest.raises(TypeError):
-        await items.put({"namespace": FACTS, "key": "k", "value": {}})  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        await items.apply([fact()])  # type: ignore[list-item]
-    with pytest.raises(ValueError, match="order"):
-        await items.list_items(order="newest")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="limit"):
-        await items.list_items(limit=-1)
-    with pytest.raises(TypeError):
-        await items.list_items(after="tea")  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        await items.search_items(None)  # type: ignore[arg-type]
+    with pytest.raises(error):
+        await call(items)
 
 
 @before_hooks

@@ -200,4 +200,4 @@ def test_a_mutant_is_noticed(mutant: type[Memory]) -> None:
 
 
 def test_the_store_without_a_defect_is_not_refused() -> None:
-    run(Memory, rounds=3)
+    run(Memory, rounds=1)

@@ -157,6 +157,20 @@ async def test_strange_ids_and_texts_are_copied(chat: MessageStore) -> None:
 
 
 @pytest.mark.smoke
+async def test_a_repeated_append_stores_the_trace_that_the_first_one_lacked(
+    chat: MessageStore,
+) -> None:
+    await chat.append_messages("c1", messages("q", "a"))
+    for name in ("first", "second"):
+        appended = await chat.append_messages(
+            "c1", messages("q", "a"), trace=trace_of("a", id=name)
+        )
+        assert ids(appended) == ["q", "a"]
+
+    assert ids(await chat.get_turn_traces_by_conversation_id("c1")) == ["first"]
+
+
+@pytest.mark.smoke
 async def test_a_fork_is_repeated_up_to_the_same_message_only(chat: MessageStore) -> None:
     await chat.append_messages("c1", messages("m1", "m2", "m3"))
     branch = conversation("c2")

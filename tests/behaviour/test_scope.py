@@ -98,6 +98,14 @@ async def test_another_user_as_an_argument_is_refused(
     assert await everything(entangled) == before
 
 
+@pytest.mark.before_hooks
+async def test_one_value_in_place_of_a_list_is_refused(own: MessageStore) -> None:
+    with pytest.raises(TypeError, match="several ids, not one str"):
+        await own.count_messages("c1")
+    with pytest.raises(TypeError, match="not one role"):
+        await own.search_messages("tea", roles="user")
+
+
 async def test_a_scope_costs_nothing_and_closes_nothing(entangled: MessageStore) -> None:
     own = entangled.scoped(user_id="u1")
     same = own.scoped(user_id="u1")

@@ -36,18 +36,6 @@ def _without_json(config: Config) -> None:
         pytest.skip("a file with a record that breaks a rule is refused")
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("fields", [{"sentiment_score": 2}, {"user_id": ""}])
-async def test_a_message_with_a_value_that_none_can_have_is_left_out_and_refused_by_its_id(
-    config: Config, store: MessageStore, fields: dict[str, Any]
-) -> None:
-    put(config, [raw_conversation()], [raw_message("m1", **fields), raw_message("m2")])
-
-    assert await store.get_messages_by_conversation_id("c1") == [message("m2")]
-    with pytest.raises(ValidationError, match=rf"(?s)Message 'm1' .*{next(iter(fields))}"):
-        await store.get_message_by_id("m1")
-
-
 @pytest.fixture
 def unreadable(config: Config, store: MessageStore) -> None:
     """Store five messages with traces, of which the first, third and fourth are unreadable."""

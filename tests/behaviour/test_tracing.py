@@ -67,8 +67,11 @@ async def renew(store: MessageStore) -> None:
 
 
 async def test_each_call_of_a_message_store_is_one_span(
-    store: MessageStore, backend: Backend, spans: Recorder
+    api: Api, config: Config, store: MessageStore, backend: Backend, spans: Recorder
 ) -> None:
+    async with await api.MessageStore.initialize(config):
+        assert told(spans, backend) == ("jazzmine.initialize", set())
+    assert told(spans, backend) == ("jazzmine.close", set())
     found = {}
     for name, call in CALLS.items():
         await renew(store)
@@ -119,14 +122,6 @@ async def test_each_call_of_a_working_memory_is_one_span(
 
     assert found == {name: f"jazzmine.{name}" for name in found}
     assert {*found, "initialize", "close"} == public_methods(WorkingMemoryStore)
-
-
-async def test_opening_and_closing_are_spans(
-    api: Api, config: Config, backend: Backend, spans: Recorder
-) -> None:
-    async with await api.MessageStore.initialize(config):
-        assert told(spans, backend) == ("jazzmine.initialize", set())
-    assert told(spans, backend) == ("jazzmine.close", set())
 
 
 async def test_a_span_says_how_many_records_were_stored_returned_or_deleted(

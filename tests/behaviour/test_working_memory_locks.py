@@ -6,23 +6,16 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from jazzmine.core.working_memory import (
-    ToolCallRecord,
-    TurnCache,
-    WorkingMemory,
-    WorkingMemoryStore,
-)
+from jazzmine.core.working_memory import WorkingMemory, WorkingMemoryStore
 from jazzmine.errors import LockTimeoutError, StaleWorkingMemoryError
 from tests.behaviour.apis import Api
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy
-from tests.faults.sizes import size
 
 
 async def change_in_block(
@@ -52,25 +45,6 @@ def collect_what_cannot_be_kept(memory: WorkingMemory) -> None:
 
 def give_to_another(memory: WorkingMemory) -> None:
     memory.conversation_id = "other"
-
-
-@pytest.mark.smoke
-async def test_a_block_is_saved_once_with_all_its_changes(memory_store: WorkingMemoryStore) -> None:
-    saved = await memory_store.save(busy("c"))
-
-    async with memory_store.locked("c") as memory:
-        memory.collect_slot("size", 42)
-        memory.collect_slot("colour", "red")
-        memory.record_tool_call(ToolCallRecord("search", {}))
-        memory.end_turn("Done", "confirm")
-
-    stored = await memory_store.get("c")
-    assert stored is not None
-    assert stored.revision == saved.revision + 1
-    assert stored.active_flow is not None
-    assert stored.active_flow.collected_slot_values == {"size": 42, "colour": "red"}
-    assert [call.tool_name for call in stored.active_flow.tool_call_history] == ["search"]
-    assert stored.last_agent_response == "Done"
 
 
 @pytest.mark.parametrize(
@@ -191,30 +165,3 @@ async def test_waiting_too_long_for_a_lock_raises_an_error_and_leaves_the_lock_u
 
         assert updated.revision == 3
         assert updated.pending_slots == []
-
-
-@pytest.mark.smoke
-async def test_of_many_at_once_no_update_is_lost(
-    api: Api, memory_store: WorkingMemoryStore
-) -> None:
-    count = size(10, 50)
-    await memory_store.get_or_create("c", "user", "agent")
-    await memory_store.begin_turn("c", TurnCache(1))
-
-    async def record(caller: int) -> None:
-        for number in range(count):
-            await memory_store.record_tool_call("c", ToolCallRecord(f"{caller}", {"n": number}))
-
-    await api.gather(*(partial(record, caller) for caller in range(16)))
-
-    stored = await memory_store.get("c")
-    assert stored is not None
-    assert stored.current_turn is not None
-    calls = stored.current_turn.tool_calls
-    assert [call.call_index for call in calls] == list(range(16 * count))
-    assert stored.revision == 16 * count + 2
-    by_caller = {
-        caller: [call.arguments["n"] for call in calls if call.tool_name == f"{caller}"]
-        for caller in range(16)
-    }
-    assert by_caller == {caller: list(range(count)) for caller in range(16)}

@@ -64,13 +64,6 @@ def url(path: str) -> str:
 
 
 @pytest.fixture
-def postgres_url() -> Iterator[str]:
-    """The URL of an empty schema with the tables."""
-    with postgres.empty_schema() as schema:
-        yield f"{postgres.dsn()}?schema={quote(schema)}"
-
-
-@pytest.fixture
 def new_postgres_url() -> Iterator[str]:
     """The URL of a schema that does not exist yet."""
     with postgres.new_schema() as schema:

@@ -20,18 +20,6 @@ from jazzmine.sync import MessageStore
 from jazzmine.sync.maintenance import iter_records
 from tests.servers.programs import Program, run_python
 
-__all__ = [
-    "COMMAND",
-    "Ran",
-    "all_records",
-    "environment",
-    "objects",
-    "on_terminal",
-    "run",
-    "run_program",
-    "stopped_copy",
-]
-
 _KINDS: tuple[RecordKind, ...] = ("conversations", "messages", "traces")
 
 COMMAND = [sys.executable, "-m", "jazzmine"]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
@@ -286,6 +287,20 @@ def test_a_message_without_its_conversation_is_named_with_what_to_do(
     assert ran.status == 1
     assert "message 'm2': its conversation 'gone' is not stored" in ran.errors
     assert "FROM lacks a record" in ran.errors
+
+
+def test_a_record_that_is_too_large_for_the_target_is_named(
+    tmp_path: Path, new_postgres_url: str
+) -> None:
+    source = f"sqlite:{tmp_path / 'a.db'}"
+    with MessageStore.initialize(source) as store:
+        for number, user in enumerate(("u1", token_hex(5_000), "u3")):
+            store.store_conversation(conversation(f"c{number}", user_id=user))
+
+    ran = run("copy", source, new_postgres_url)
+
+    assert ran.status == 1
+    assert "'c1' of the conversations: PostgreSQL can't hold this" in ran.errors
 
 
 def test_a_json_file_is_written_more_and_more_rarely(

@@ -95,7 +95,7 @@ def sealed(config: Config, *ids: str) -> Config:
     return {**config, "encryption": keyring(*ids or [FIRST])}
 
 
-MESSAGES = [secret_message(f"m{number}", timestamp=number // 3) for number in range(120)]
+MESSAGES = [secret_message(f"m{n}", timestamp=n // 3, is_flagged=False) for n in range(120)]
 STATES, ITEMS = 12, 120
 
 

@@ -68,8 +68,9 @@ def test_a_wrong_text_is_refused_and_not_repeated(
     assert "secret" not in str(raised.value)
 
 
-def test_the_environment_gives_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAZZMINE_ENCRYPTION", as_text(SECOND, FIRST))
+@pytest.mark.parametrize("around", ["", "'", '"', "\n"], ids=repr)
+def test_the_environment_gives_the_keys(monkeypatch: pytest.MonkeyPatch, around: str) -> None:
+    monkeypatch.setenv("JAZZMINE_ENCRYPTION", around + as_text(SECOND, FIRST) + around)
 
     found = keyring_of(None)
 

@@ -18,12 +18,12 @@ from tests.behaviour.backends import Config
 from tests.encryption.keys import (
     FIRST,
     SECOND,
+    STATES,
     WORD,
     Kind,
     keyring,
     sealed,
     secret_conversation,
-    secret_item,
     secret_message,
 )
 
@@ -32,36 +32,60 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no keys": ({}, "encrypted with the key 'k1', and this store was opened without keys"),
     "another key": ({"encryption": keyring(SECOND)}, "encrypted with the key 'k1'; .* has 'k2'"),
 }
-each_refusal = pytest.mark.parametrize("options", REFUSED)
+# The calls that need what is encrypted, and one that does not.
+CALLS: dict[Any, tuple[list[Callable[[Any], object]], Callable[[Any], bool]]] = {
+    MessageStore: (
+        [
+            lambda store: store.get_conversation_by_id("c1"),
+            lambda store: store.get_message_by_id("m1"),
+            lambda store: store.get_messages_by_conversation_id("c1"),
+            lambda store: store.get_immediate_context("c1", 1),
+            lambda store: store.pop_message("c1"),
+            lambda store: list(store.iter_messages("c1")),
+            lambda store: store.edit_conversation("c1", title="new"),
+            lambda store: store.edit_message("m1", metadata={"a": 1}),
+        ],
+        lambda store: store.flag_message("m1", False),
+    ),
+    WorkingMemoryStore: (
+        [
+            lambda memory: memory.get("c1"),
+            lambda memory: memory.get_or_create("c1", "ann", "desk"),
+            lambda memory: memory.end_turn("c1", "Hello", "greet"),
+        ],
+        lambda memory: memory.active_count() == STATES,
+    ),
+    LongTermMemoryStore: (
+        [
+            lambda items: items.get(("n",), "k1"),
+            lambda items: items.list_items(),
+            lambda items: items.search_items(WORD),
+        ],
+        lambda items: items.list_namespaces() == [("n",)],
+    ),
+}
 
 
-@each_refusal
-def test_messages_are_not_read_without_their_key(messages_config: Config, options: str) -> None:
+@pytest.mark.every_combination
+@pytest.mark.parametrize("options", REFUSED)
+def test_nothing_is_read_without_its_key_and_nothing_is_lost(
+    stored: tuple[Kind, Config], options: str
+) -> None:
+    kind, config = stored
     given, text = REFUSED[options]
-    with MessageStore.initialize(sealed(messages_config)) as store:
-        store.store_conversation(secret_conversation())
-        store.store_message(secret_message(is_flagged=False))
+    calls, other = CALLS[kind.store]
+    with kind.open(config, FIRST) as store:
+        kind.fill(store)
+        before = kind.read(store)
 
-    with MessageStore.initialize({**messages_config, **given}) as store:
-        for read in (
-            lambda: store.get_conversation_by_id("c1"),
-            lambda: store.get_message_by_id("m1"),
-            lambda: store.get_messages_by_conversation_id("c1"),
-            lambda: store.get_immediate_context("c1", 1),
-            lambda: store.pop_message("c1"),
-            lambda: list(store.iter_messages("c1")),
-            lambda: store.edit_conversation("c1", title="new"),
-            lambda: store.edit_message("m1", metadata={"a": 1}),
-        ):
+    with kind.store.initialize({**config, **given}) as store:
+        for call in calls:
             with pytest.raises(DecryptionError, match=text) as raised:
-                read()
+                call(store)
             assert WORD not in str(raised.value)
-        # What needs no text goes on working.
-        assert store.flag_message("m1")
-    with MessageStore.initialize(sealed(messages_config)) as store:
-        assert store.get_conversation_by_id("c1") == secret_conversation()
-        assert store.get_message_by_id("m1") == secret_message(is_flagged=True)
-        assert store.delete_message("m1")
+        assert other(store)
+    with kind.open(config, FIRST) as store:
+        assert kind.read(store) == before
 
 
 def test_another_key_with_a_known_id_is_refused(stored: tuple[Kind, Config]) -> None:
@@ -78,45 +102,6 @@ def test_another_key_with_a_known_id_is_refused(stored: tuple[Kind, Config]) -> 
     assert WORD not in str(raised.value)
     with kind.open(config, FIRST) as store:
         assert kind.read(store) == before
-
-
-@each_refusal
-def test_a_working_memory_is_not_read_without_its_key(memory_config: Config, options: str) -> None:
-    given, text = REFUSED[options]
-    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
-        memory.get_or_create("c1", "ann", "desk")
-
-    with WorkingMemoryStore.initialize({**memory_config, **given}) as memory:
-        calls: list[Callable[[], object]] = [
-            lambda: memory.get("c1"),
-            lambda: memory.get_or_create("c1", "ann", "desk"),
-            lambda: memory.end_turn("c1", "Hello", "greet"),
-        ]
-        for call in calls:
-            with pytest.raises(DecryptionError, match=text):
-                call()
-        assert memory.active_count() == 1
-
-    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
-        assert memory.get("c1") is not None  # it was not moved aside
-
-
-@each_refusal
-def test_an_item_is_not_read_without_its_key(items_config: Config, options: str) -> None:
-    given, text = REFUSED[options]
-    with LongTermMemoryStore.initialize(sealed(items_config)) as items:
-        items.put(secret_item())
-
-    with LongTermMemoryStore.initialize({**items_config, **given}) as items:
-        for read in (
-            lambda: items.get(("n",), "k"),
-            items.list_items,
-            lambda: items.search_items(WORD),
-        ):
-            with pytest.raises(DecryptionError, match=text):
-                read()
-        assert items.list_namespaces() == [("n",)]
-        assert items.delete(("n",), "k")
 
 
 def test_plain_messages_are_read_if_the_store_accepts_them(messages_config: Config) -> None:

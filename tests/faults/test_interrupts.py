@@ -18,7 +18,7 @@ from tests.behaviour.samples import conversation, message
 from tests.faults.networks import config_of
 from tests.faults.sizes import report, size
 
-INTERRUPTS = size(100, 5000)
+INTERRUPTS = size(50, 5000)
 
 
 class InterruptError(BaseException):

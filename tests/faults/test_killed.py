@@ -46,7 +46,7 @@ def assert_sound(path: Path) -> None:
 
 # Messages in a file
 
-KILLS = size(12, 500)
+KILLS = size(8, 500)
 LONGEST_LIFE = 0.012
 
 

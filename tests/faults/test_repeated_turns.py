@@ -21,7 +21,7 @@ from tests.servers.programs import Program
 
 PROGRAM = str(Path(__file__).with_name("turn_program.py"))
 STEPS = range(1, 7)  # all steps of `turn_program.turn`, and one more
-MESSAGES = size(12, 1000)
+MESSAGES = size(9, 1000)
 CONVERSATION = "c1"
 STORES = ["sqlite", "postgres", "mongodb and redis", "json and sqlite"]
 

@@ -66,8 +66,8 @@ REDIS = [
 OTHERS = [f"ftp://me:{SECRET}@127.0.0.1/", f"{SECRET}://me@127.0.0.1", f"//me:{SECRET}@127.0.0.1"]
 
 MESSAGES = [
-    *({"storage": "postgres", "dsn": dsn, "timeout": 0.3} for dsn in POSTGRES),
-    *({"storage": "mongodb", "uri": uri, "timeout": 0.3} for uri in MONGODB),
+    *({"storage": "postgres", "dsn": dsn, "timeout": 0.1} for dsn in POSTGRES),
+    *({"storage": "mongodb", "uri": uri, "timeout": 0.1} for uri in MONGODB),
     *OTHERS,
     {"storage": "postgres", "dsn": 1, "password": SECRET},
     {"storage": "postgres", "dns": f"postgresql://me:{SECRET}@127.0.0.1"},
@@ -77,10 +77,10 @@ MEMORIES = [
     # A message store reads the address in the same way: one it cannot parse, and one without a
     # server. The option is not a message store's.
     *(
-        {"storage": "postgres", "dsn": POSTGRES[number], "timeout": 0.3, "lock_timeout": 1}
+        {"storage": "postgres", "dsn": POSTGRES[number], "timeout": 0.1, "lock_timeout": 1}
         for number in (0, 2, -1)
     ),
-    *({"storage": "redis", "url": url, "timeout": 0.3} for url in REDIS),
+    *({"storage": "redis", "url": url, "timeout": 0.1} for url in REDIS),
     *OTHERS,
 ]
 

@@ -29,11 +29,6 @@ MESSAGE_STORES = ["json", "sqlite", "postgres", "mongodb"]
 MEMORIES = ["memory", "redis", "sqlite", "postgres"]
 
 
-def update_many(store: Any) -> None:
-    for _ in range(CALLS):
-        store.end_turn("c1", "response", "intent")
-
-
 def work_in_a_fork(store: Any, name: str, jobs: Any) -> None:
     for job in iter(jobs.get, None):
         if isinstance(store, MessageStore):

@@ -105,16 +105,16 @@ class Run:
         return is_linearizable(made, worker.first, worker.model, reads=worker.reads)
 
     def _first_attempts(self, calls: Sequence[Operation]) -> list[Operation]:
-        """Return the first attempts of the calls that a store may have repeated.
+        """Return the first attempts of the calls that a store may have repeated; "pop" is never.
 
         Those of deletions were made, though their repetitions found nothing left.
         """
-        reads = self.workers[0].reads
+        never = (*self.workers[0].reads, "pop")
         return [
             replace(call, result=UNKNOWN)
             for call in calls
             if (call.name in ("delete", "erase") and call.result in (False, 0))
-            or (self._sends_again and call.name not in reads and call.result is not UNKNOWN)
+            or (self._sends_again and call.name not in never and call.result is not UNKNOWN)
             if self._met_a_fault(call)
         ]
 

@@ -9,21 +9,6 @@ from jazzmine.records.flow import ActiveFlowState, Slot
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 
-__all__ = [
-    "STATUS_OF_FLOW",
-    "attributes",
-    "branch_ids",
-    "caches",
-    "calls",
-    "flows",
-    "json_objects",
-    "json_values",
-    "seldom",
-    "slot_names",
-    "slots",
-    "texts",
-]
-
 texts = st.text(max_size=8)
 numbers = st.integers(min_value=0, max_value=20)
 json_values = st.recursive(

@@ -14,8 +14,6 @@ from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
 from tests.unit.memory_draws import STATUS_OF_FLOW
 
-__all__ = ["Checked", "Small", "timeless"]
-
 
 class Small(WorkingMemory):
     """A working memory with limits that few transitions reach."""

@@ -29,8 +29,6 @@ from tests.unit.memory_draws import (
 )
 from tests.unit.memory_invariants import Checked, Small, timeless
 
-__all__ = ["Conversation"]
-
 
 class Conversation(Checked):
     """Calls the transitions in any order."""

@@ -117,14 +117,3 @@ def test_no_driver_is_imported_before_its_store_is_opened(tmp_path: Path) -> Non
 
     assert len(modules) > 15
     assert set(printed_by(code).split()).isdisjoint(DRIVERS)
-
-
-def test_the_sync_api_never_loads_asyncio() -> None:
-    code = (
-        "import sys, pydantic, filelock\n"
-        "before = 'asyncio' in sys.modules\n"
-        "import jazzmine.sync\n"
-        "print('asyncio' in sys.modules, before)"
-    )
-
-    assert printed_by(code) in ("False False\n", "True True\n")

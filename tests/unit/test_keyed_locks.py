@@ -29,21 +29,6 @@ async def test_one_has_the_lock_of_a_key_at_once_and_others_follow_in_order() ->
     assert locks.holder("c") is None
 
 
-async def test_a_call_that_waited_in_vain_leaves_the_others_their_place() -> None:
-    locks: KeyedLocks[str] = KeyedLocks()
-    assert await locks.acquire("c", "first", 1)
-    waiting = asyncio.create_task(locks.acquire("c", "third", 10))
-
-    assert not await locks.acquire("c", "second", 0.01)
-    locks.release("c", "second")
-    locks.release("c", "second")
-    assert not waiting.done()
-    assert locks.holder("c") == "first"
-    locks.release("c", "first")
-
-    assert await waiting
-
-
 async def test_a_call_that_is_cancelled_at_the_moment_of_its_turn_passes_it_on() -> None:
     locks: KeyedLocks[str] = KeyedLocks()
     assert await locks.acquire("c", "first", 1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from jazzmine._sync.long_term_memory.encrypted import iter_item_keys
+from jazzmine._sync.long_term_memory.encrypted import rekeyed_items
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
-from jazzmine._sync.message_store.rekeying import iter_record_keys
+from jazzmine._sync.message_store.rekeying import rekeyed_records
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine._sync.working_memory.rekeying import iter_state_keys
+from jazzmine._sync.working_memory.rekeying import rekeyed_states
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.encryption.records import NO_SEARCH
-from jazzmine.encryption.used_keys import KeysFound
+from jazzmine.encryption.used_keys import Rekeyed
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.hook_arguments import Turn
@@ -23,14 +23,13 @@ from jazzmine.search.query import SearchState
 
 __all__ = [
     "AnyStore",
-    "count_unindexed",
     "fill_search",
     "iter_items",
-    "iter_keys",
     "iter_records",
     "make_search",
     "pending_changes",
     "purge",
+    "rekeyed",
     "restore_items",
     "search_state",
     "store_records",
@@ -109,21 +108,19 @@ def restore_items(store: LongTermMemoryStore, items: Sequence[StoredItem]) -> No
 # Keys
 
 
-def iter_keys(store: AnyStore, *, rekeys: bool) -> Iterator[KeysFound]:
-    """Yield the keys of the values of an encrypted store, for some values at a time.
+def rekeyed(store: AnyStore) -> Iterator[Rekeyed]:
+    """Encrypt all values of other keys with the first one, and yield what became of some at a time.
 
     Args:
-        store: an open store with keys.
-        rekeys: whether values of other keys are encrypted with the first one, in place of the very
-            version that was decrypted.
+        store: an open store with keys. A value is replaced only in the very version that was
+            decrypted.
     """
     if isinstance(store, WorkingMemoryStore):
-        return iter_state_keys(store, rekeys=rekeys)
-    if isinstance(store, LongTermMemoryStore):
-        assert store.codec is not None
-        return iter_item_keys(store.backend, store.codec, rekeys=rekeys)
+        return rekeyed_states(store)
     assert store.codec is not None
-    return iter_record_keys(store, store.codec, rekeys=rekeys)
+    if isinstance(store, LongTermMemoryStore):
+        return rekeyed_items(store.backend, store.codec)
+    return rekeyed_records(store, store.codec)
 
 
 # The search index of messages
@@ -148,8 +145,3 @@ def make_search(store: MessageStore, language: str | None) -> None:
 def fill_search(store: MessageStore, size: int) -> int | None:
     """Index up to `size` messages; return how many, or None if the index is complete."""
     return store.backend.fill_search(size)
-
-
-def count_unindexed(store: MessageStore) -> int:
-    """Return the number of messages that the index lacks or has too many."""
-    return store.backend.count_unindexed()

@@ -16,8 +16,6 @@ from jazzmine.records.recorded_calls import ModelCall, ToolCall
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
 
-__all__ = ["Run", "blocks_of", "is_prompt"]
-
 
 class Run(RunRecorder):
     """A run whose calls are read from the entries of a transcript; adding one again is allowed."""

@@ -15,6 +15,7 @@ from jazzmine.errors import ConflictError, IntegrityError
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter
 
 __all__ = [
     "Conversations",
@@ -169,8 +170,8 @@ async def retitle(store: AsyncMessageStore, old: Message, new: Message) -> None:
 
 
 async def redact(store: AsyncMessageStore, old: Message, new: Message) -> None:
-    """Take what a message has said before out of the title of its conversation and of its trace."""
+    """Take what a message has said out of its conversation's title and the trace of its run."""
     await retitle(store, old, new)
-    trace = await store.get_turn_trace_by_message_id(old.id)
-    if trace is not None:
+    where = TraceFilter(conversation_id=old.conversation_id, started_until=old.timestamp + 1)
+    for trace in await store.find_turn_traces(where, limit=1):
         await store.store_turn_trace(redacted(trace))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,6 +10,7 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 
 from jazzmine.adapters._calls import finished
 from jazzmine.adapters._conversations import finish_when_dropped
+from jazzmine.adapters._google_adk_events import conversation_id_of
 from jazzmine.adapters._recorder import RunRecorder, remember, unrecorded
 
 __all__ = ["JazzmineTracePlugin"]
@@ -26,9 +26,9 @@ class JazzmineTracePlugin(BasePlugin):
     untitled conversation gets a title from the user's first message.
     """
 
-    def __init__(self, store: Any, conversation_of: Callable[[str, str, str], str]) -> None:
+    def __init__(self, store: Any) -> None:
         super().__init__("jazzmine")
-        self._store, self._conversation_of = store, conversation_of
+        self._store = store
         self._runs: dict[str, RunRecorder] = {}
         # The runs of agents that are called as tools, by those which they belong to.
         self._outer: dict[str, str] = {}
@@ -123,7 +123,7 @@ class JazzmineTracePlugin(BasePlugin):
         _INVOCATION.set(invocation_id)
         run = RunRecorder(
             self._store,
-            self._conversation_of(session.app_name, session.user_id, session.id),
+            conversation_id_of(session.app_name, session.user_id, session.id),
             session.user_id,
             session.app_name,
         )

@@ -14,8 +14,6 @@ from jazzmine._async.message_store.store import MessageStore as AsyncMessageStor
 from jazzmine.adapters._calls import finished
 from jazzmine.adapters._recorder import RunRecorder, parsed_json, remember, unrecorded
 
-__all__ = ["JazzmineRecorder"]
-
 T = TypeVar("T")
 
 

@@ -19,8 +19,6 @@ from strands.hooks import (
 from jazzmine.adapters._calls import completed
 from jazzmine.adapters._recorder import RunRecorder, unrecorded
 
-__all__ = ["JazzmineHooks", "Runs"]
-
 # Agents with their runs, by the agents' identities.
 Runs: TypeAlias = dict[int, tuple[Any, RunRecorder]]
 

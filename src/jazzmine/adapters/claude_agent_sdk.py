@@ -110,9 +110,8 @@ class JazzmineSessionStore:
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """Return the summaries of a project's sessions, each as of its newest entry."""
         sessions = await self._below(project_key)
-        newest = [(await self._newest(conversation.id), name) for conversation, name in sessions]
-        found = (_summary(message, name) for message, name in newest if message is not None)
-        return [entry for entry in found if entry is not None]
+        found = [_summary(await self._newest(session.id), name) for session, name in sessions]
+        return [summary for summary in found if summary is not None]
 
     async def delete(self, key: SessionKey) -> None:
         """Delete a transcript; a session's own one (no `subpath`) with those of its subagents."""
@@ -185,7 +184,7 @@ class JazzmineSessionStore:
     ) -> tuple[Message, str | None]:
         """Return the last message with the new summary, and the id of the newest stored one."""
         newest = await self._newest(conversation_id)
-        before = None if newest is None else _summary(newest, key["session_id"])
+        before = _summary(newest, key["session_id"])
         entries = [entry for _, entry in unsaved]
         if newest is not None and before is None:
             # The message with the summary was deleted, or another program stored the newest one.
@@ -240,17 +239,16 @@ def _joined(*parts: str) -> str:
     return "/".join(quote(part, safe="", errors="surrogatepass") for part in parts)
 
 
-def _summary(newest: Message, session_id: str) -> SessionSummaryEntry | None:
+def _summary(newest: Message | None, session_id: str) -> SessionSummaryEntry | None:
     """Return the summary that was stored with a message, if any.
 
     Its `mtime` is older than that of the session if this is not the session's newest message, and
     the SDK then reads the entries.
     """
-    payload = item_of(newest, _KEY, None)
-    data = None if payload is None else payload.get("summary")
-    if data is None:
+    payload: Any = None if newest is None else item_of(newest, _KEY, None)
+    if newest is None or payload is None or "summary" not in payload:
         return None
-    return {"session_id": session_id, "mtime": newest.timestamp, "data": data}
+    return {"session_id": session_id, "mtime": newest.timestamp, "data": payload["summary"]}
 
 
 def _described(entry: Any) -> Described:

@@ -85,7 +85,7 @@ class JazzmineSessionService(BaseSessionService):
         self._store: AsyncMessageStore = as_async(store)
         item_stores = (AsyncItems, LongTermMemoryStore)
         self._shared = SharedState(self._store, as_async(items, item_stores, "items"))
-        self._plugin = JazzmineTracePlugin(self._store, conversation_id_of)
+        self._plugin = JazzmineTracePlugin(self._store)
 
     def recorder(self) -> JazzmineTracePlugin:
         """Return the plugin for runners that stores the trace of each run beside its events."""
@@ -110,7 +110,7 @@ class JazzmineSessionService(BaseSessionService):
 
         Raises:
             AlreadyExistsError: there is such a session.
-            ValueError: the state is nested too deeply.
+            ValueError: the state is nested too deeply, or holds bytes that are no text.
         """
         session_id = (session_id or "").strip() or str(uuid4())
         conversation_id = conversation_id_of(app_name, user_id, session_id)

@@ -12,10 +12,8 @@ import typer
 from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import counted, error_text, line, print_json, say, shown, write
 from jazzmine.cli.program import UNAVAILABLE, command
-from jazzmine.cli.rekeying import check_keys
-from jazzmine.cli.searching import check_search
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
-from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
+from jazzmine.config import MongoDBConfig, PostgresConfig, RedisConfig
 from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError, LockTimeoutError
 from jazzmine.findings import Finding, failed, fine, warning
 
@@ -80,31 +78,28 @@ def doctor(
                 _print(name, finding, as_json)
                 status = status or int(finding.level == "error")
         except (JazzmineError, OSError, ValueError) as error:
-            _print(name, failed(error_text(error), _cure_of(error, named.config)), as_json)
-            is_unavailable = unavailable(error) and not isinstance(error, ConfigurationError)
-            status = UNAVAILABLE if is_unavailable else status or 1
+            _print(name, failed(error_text(error), _cure_of(error)), as_json)
+            status = UNAVAILABLE if unavailable(error) else status or 1
     if status:
         raise typer.Exit(status)
 
 
-def _cure_of(error: Exception, config: BackendConfig) -> str:
+def _cure_of(error: Exception) -> str:
     if isinstance(error, ConfigurationError):
         return "correct the address or the options"
     if isinstance(error, DecryptionError):
-        return "set JAZZMINE_ENCRYPTION to the key that was used"
+        return (
+            "add the key that was used to JAZZMINE_ENCRYPTION; of plain values, jazzmine rekey with"
+            " encryption_accepts_plain=true in the URL"
+        )
     if isinstance(error, LockTimeoutError):
         return "end the program that holds the lock"
-    if hasattr(config, "path") or not unavailable(error):
-        return "correct the path, or mend or restore the file"
-    text = error_text(error).lower()
-    if any(word in text for word in ("password", "authentication", "wrongpass", "noauth")):
-        files = " (or in PGPASSWORD, ~/.pgpass)" if config.storage == "postgres" else ""
-        return f"correct the user or the password in the address{files}"
-    if "does not exist" in text:
-        return "correct the name in the address, or create it"
-    if "too many" in text or "remaining connection slots" in text:
-        return "close other programs, or raise the server's limit of connections"
-    return "start the server, or correct host and port in the address; look for a firewall between"
+    if unavailable(error):
+        return (
+            "start the server, or correct the host, the port, the user or the password in the"
+            " address; look for a firewall between"
+        )
+    return "correct the path, or mend or restore the file"
 
 
 def _print(name: str, finding: Finding, as_json: bool) -> None:
@@ -129,16 +124,12 @@ def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
         store.ping()
         if named.kind is MEMORY:
             yield fine(counted(store.active_count(), "working memories"))
-        elif named.config.keyring is None:  # otherwise `check_keys` reads every value
-            if named.kind is MESSAGES:
-                store.get_conversations(limit=1)
-                yield fine("the conversations can be read")
-            else:
-                store.list_items(limit=1)
-                yield fine("the items can be read")
-        if named.kind is MESSAGES:
-            yield from check_search(store)
-        yield from check_keys(store, named.config.keyring)
+        elif named.kind is MESSAGES:
+            store.get_conversations(limit=1)
+            yield fine("the conversations can be read")
+        else:
+            store.list_items(limit=1)
+            yield fine("the items can be read")
 
 
 def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from time import time_ns
 from typing import Any, Literal, TypeAlias
 
 from jazzmine.cli.output import Refused, counted, say
+from jazzmine.errors import RecordTooLargeError
 from jazzmine.records import unreadable
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.item_paths import path_of
@@ -130,7 +131,12 @@ class Writer:
 
     def _flush(self) -> None:
         if self._records:
-            self.place_of[self._kind].store(self._kind, self._records)
+            place = self.place_of[self._kind]
+            try:
+                place.store(self._kind, self._records)
+            except RecordTooLargeError:
+                for record in self._records:
+                    _store_one(place, self._kind, record)
         self._records, self._keys, self._bytes = [], set(), 0
 
 
@@ -174,6 +180,14 @@ def name_of(record: Record) -> str:
 def names(counts: Mapping[Any, int]) -> str:
     """Return counts of things, by their names in the plural, in words."""
     return ", ".join(counted(count, kind.replace("_", " ")) for kind, count in counts.items())
+
+
+def _store_one(place: Place, kind: Sort, record: Any) -> None:
+    """Store a record; `Refused` names one that is too large."""
+    try:
+        place.store(kind, [record])
+    except RecordTooLargeError as error:
+        raise Refused(f"{name_of(record)} of the {kind}: {error}") from None
 
 
 def _keys_of(record: Any) -> tuple[str, ...]:

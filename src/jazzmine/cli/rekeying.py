@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import Refused, counted, line, print_json, say, write
@@ -12,9 +11,8 @@ from jazzmine.cli.progress import Counter as Progress
 from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import Stores
 from jazzmine.encryption import Keyring
-from jazzmine.findings import Finding, failed, fine, warning
 from jazzmine.sync import LongTermMemoryStore
-from jazzmine.sync.maintenance import AnyStore, iter_keys, purge
+from jazzmine.sync.maintenance import AnyStore, purge, rekeyed
 
 _NAMES = {"states": "working memories", "vectors": "vectors of items"}
 
@@ -45,14 +43,13 @@ def _rekey(store: AnyStore, keyring: Keyring | None, as_json: bool, counter: Pro
     if keyring is None:
         raise Refused("there are no keys: set JAZZMINE_ENCRYPTION, the new key first")
     counts: dict[str, Counter[str]] = {}
-    for batch in iter_keys(store, rekeys=True):
+    for batch in rekeyed(store):
         if batch.kind not in counts:
             counter.begin(f"encrypting {_named(batch.kind)}")
-        total, refused = batch.counts.total(), len(batch.refused)
-        before = batch.counts[keyring.first_id]
-        sums = {"encrypted": total - before - refused, "before": before, "refused": refused}
+        before, refused = batch.before, len(batch.refused)
+        sums = {"encrypted": batch.total - before - refused, "before": before, "refused": refused}
         counts.setdefault(batch.kind, Counter()).update(sums)
-        counter.step(total)
+        counter.step(batch.total)
         for reason in batch.refused:
             say(line(reason))
     purge(store)
@@ -65,35 +62,6 @@ def _rekey(store: AnyStore, keyring: Keyring | None, as_json: bool, counter: Pro
                 f" {sums['before']:,} were before"
             )
     return sum(sums["refused"] for sums in counts.values())
-
-
-def check_keys(store: AnyStore, keyring: Keyring | None) -> Iterator[Finding]:
-    """Yield by which keys the values of an encrypted store are encrypted."""
-    if keyring is None:
-        return
-    counts: dict[str, Counter[str | None]] = {}
-    for batch in iter_keys(store, rekeys=False):
-        counts.setdefault(batch.kind, Counter()).update(batch.counts)
-    for kind, by_key in counts.items():
-        for key_id, count in by_key.items():
-            what = f"{_named(kind)}: {count:,}"
-            if key_id is None:
-                yield warning(
-                    f"{what} are not encrypted",
-                    "jazzmine rekey, with encryption_accepts_plain=true in the URL",
-                )
-            elif key_id not in keyring.ids:
-                yield failed(
-                    f"{what} encrypted with the key {key_id!r}, which the keyring does not have",
-                    "add that key to JAZZMINE_ENCRYPTION",
-                )
-            elif key_id != keyring.first_id:
-                yield warning(
-                    f"{what} encrypted with {key_id!r}, and not with the first key",
-                    "jazzmine rekey",
-                )
-            else:
-                yield fine(f"{what} encrypted with {key_id!r}")
 
 
 def _named(kind: str) -> str:

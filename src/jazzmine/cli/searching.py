@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -21,12 +20,11 @@ from jazzmine.cli.output import counted, first_of, line, print_json, when, write
 from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import Stores
-from jazzmine.findings import Finding, fine, warning
 from jazzmine.inspector.text import excerpt
 from jazzmine.records.messages import FoundMessage
 from jazzmine.search.analyser import analyser_for
 from jazzmine.sync import MessageStore
-from jazzmine.sync.maintenance import count_unindexed, fill_search, make_search, search_state
+from jazzmine.sync.maintenance import fill_search, make_search, search_state
 
 # So many messages are indexed in a transaction: others that write wait for less than 0.1 s.
 _AT_ONCE = 500
@@ -133,21 +131,3 @@ def _fill(store: MessageStore) -> int:
             indexed += count
             counter.step(count)
     return indexed
-
-
-def check_search(store: MessageStore) -> Iterator[Finding]:
-    """Yield what is found about the search index of a store."""
-    state = search_state(store)
-    if state is None:
-        return
-    language = f" with the stems of {state.language}" if state.language else ""
-    if not state.is_complete:
-        yield warning(f"the search index{language} is not complete", "jazzmine index")
-    elif unindexed := count_unindexed(store):
-        yield warning(
-            f"the search index{language} differs from what is stored, by"
-            f" {counted(unindexed, 'messages')}",
-            "jazzmine index",
-        )
-    else:
-        yield fine(f"messages are found by words{language}")

@@ -21,4 +21,5 @@ else:
             "jazzmine.core.long_term_memory",
         ),
         {"Stores": "jazzmine._async.stores", "open_stores": "jazzmine._async.stores"},
+        elsewhere=("jazzmine", "jazzmine.encryption"),
     )

@@ -8,6 +8,7 @@ from base64 import b64decode
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from string import whitespace
 from typing import Any
 
 from pydantic_core import CoreConfig, SchemaValidator, core_schema
@@ -19,6 +20,7 @@ from jazzmine.extras import extra
 ENCRYPTION = "JAZZMINE_ENCRYPTION"
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_AROUND = f"{whitespace}\"'"  # `docker --env-file` keeps quotes
 _KEY_BYTES, _NONCE_BYTES, _TAG_BYTES = 32, 12, 16
 
 # Pydantic decodes base64 in a fifth of the time that `binascii` takes.
@@ -64,14 +66,16 @@ class Keyring:
             ConfigurationError: it has another form.
         """
         keys: dict[str, bytes] = {}
-        for part in text.split(","):
+        for part in text.strip(_AROUND).split(","):
             key_id, separator, encoded = part.strip().partition(":")
             if not separator or key_id in keys:
                 raise ConfigurationError("encryption must be ID:BASE64[,ID:BASE64…], each id once")
             try:
                 keys[key_id] = b64decode(encoded, validate=True)
             except ValueError:
-                raise ConfigurationError("a key of encryption is not valid base64") from None
+                raise ConfigurationError(
+                    "a key of encryption is not base64, with + and / and all its ="
+                ) from None
         return cls(keys)
 
     @property

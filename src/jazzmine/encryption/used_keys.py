@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -15,17 +14,19 @@ from jazzmine.errors import ConfigurationError, DecryptionError
 SAMPLED = 20
 
 
-class KeysFound(NamedTuple):
-    """The keys of some values when they were read.
+class Rekeyed(NamedTuple):
+    """What became of some values that are to be encrypted with the first key.
 
     Attributes:
         kind: the kind of the values, such as "messages".
-        counts: the number of values by the id of their key; None counts plain values.
+        total: their number.
+        before: how many were encrypted with the first key before.
         refused: a text for each value that was not encrypted anew.
     """
 
     kind: str
-    counts: Counter[str | None]
+    total: int
+    before: int
     refused: list[str]
 
 

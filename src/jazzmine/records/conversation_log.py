@@ -175,6 +175,13 @@ def unknown_conversation(conversation_id: str) -> IntegrityError:
     )
 
 
+def unknown_after(after: str | None) -> NotFoundError:
+    """Return the error of a page after a record that is not there."""
+    return NotFoundError(
+        f"after={after!r} is no record of this listing, or not any more: begin at its first page"
+    )
+
+
 def fork_salt(conversation_id: str) -> UUID:
     """Return the salt of the copies in a new conversation: repeating a fork gives the same ids."""
     return uuid5(NAMESPACE_OID, f"jazzmine:fork:{conversation_id}")

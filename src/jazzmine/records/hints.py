@@ -12,6 +12,8 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 _SYNONYMS = {
     "content": "original_content",
     "text": "original_content",
+    "message": "original_content",
+    "thread_id": "conversation_id",
     "created_at": "timestamp",
     "human": "user",
     "ai": "assistant",

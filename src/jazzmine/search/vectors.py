@@ -31,15 +31,10 @@ def packed_vectors(vectors: Iterable[Iterable[float]]) -> bytes | None:
     return struct.pack("<I", len(packed[0]) // 4) + b"".join(packed) if packed else None
 
 
-def require_vectors(expected: str, returned: Any) -> Iterable[Any]:
-    """Return what `embed` has returned: vectors, or the numbers of one."""
-    if not isinstance(returned, Iterable):
-        raise TypeError(f"embed must return {expected}, not {type(returned).__name__}")
-    return returned
-
-
 def _packed(vector: Iterable[float]) -> bytes:
-    numbers = [float(number) for number in require_vectors("a vector for each text", vector)]
+    if not isinstance(vector, Iterable):
+        raise TypeError(f"embed must return vectors of numbers, not of {type(vector).__name__}")
+    numbers = [float(number) for number in vector]
     if not all(map(math.isfinite, numbers)):
         raise ValueError("embed must return finite numbers")
     largest = max(map(abs, numbers), default=0.0)

@@ -21,4 +21,5 @@ else:
             "jazzmine.sync.long_term_memory",
         ),
         {"Stores": "jazzmine._sync.stores", "open_stores": "jazzmine._sync.stores"},
+        elsewhere=("jazzmine", "jazzmine.encryption"),
     )

@@ -1,8 +1,7 @@
-"""Find items of an encrypted long-term memory by their values, and the keys of all items."""
+"""Find items of an encrypted long-term memory by their values, and encrypt all of them anew."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.encryption.items import ItemCodec, value_of
-from jazzmine.encryption.used_keys import KeysFound
+from jazzmine.encryption.used_keys import Rekeyed
 from jazzmine.errors import DecryptionError
 from jazzmine.records.item_rows import (
     Cursor,
@@ -66,15 +65,9 @@ async def matching(
     return found[:limit]
 
 
-async def iter_item_keys(
-    backend: ItemBackend, codec: ItemCodec, *, rekeys: bool
-) -> AsyncIterator[KeysFound]:
-    """Yield the keys of some items at a time, and those of their vectors.
-
-    With `rekeys`, values of other keys are encrypted with the first one, unless the item is changed
-    meanwhile.
-    """
-    cursor, size = None, backend.deleted_at_once
+async def rekeyed_items(backend: ItemBackend, codec: ItemCodec) -> AsyncIterator[Rekeyed]:
+    """Encrypt items and vectors of other keys with the first one, and yield the result of some."""
+    cursor, size, first_id = None, backend.deleted_at_once, codec.keyring.first_id
     rows: Sequence[ItemRow] = [()] * size
     while len(rows) == size:
         rows = await backend.list_items(ItemQuery(reads="all"), size, cursor)
@@ -84,16 +77,15 @@ async def iter_item_keys(
             ("items", rows, codec.key_id, codec.rekeyed),
             ("vectors", vectors, codec.vector_key_id, codec.rekeyed_vector),
         ):
+            others = [row for row in stored if key_id(row) != first_id]
             versions: list[ItemVersion] = []
             refused: list[str] = []
-            keys = list(map(key_id, stored))
-            for row, key in zip(stored, keys, strict=True):
+            for row in others:
                 try:
-                    if rekeys and key != codec.keyring.first_id:
-                        versions.append(rekeyed(row))
+                    versions.append(rekeyed(row))
                 except DecryptionError as error:
                     refused.append(str(error))
             if versions:
                 await backend.rewrite(versions)
             if stored:
-                yield KeysFound(kind, Counter(keys), refused)
+                yield Rekeyed(kind, len(stored), len(stored) - len(others), refused)

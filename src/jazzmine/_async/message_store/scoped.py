@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from functools import partial, wraps
+from functools import wraps
 from inspect import unwrap
 from time import time_ns
 from typing import Any, TypeVar, cast
@@ -12,20 +12,18 @@ from typing import Any, TypeVar, cast
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.operation import composed, operation, step
 from jazzmine._async.view import ConversationView, for_user, id_taken
-from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
-from jazzmine.records.arguments import require_count, require_id
+from jazzmine.records.arguments import require_count, require_id, require_ids, require_roles
 from jazzmine.records.base import RecordKind, snapshot
-from jazzmine.records.conversation_log import DeletedCounts, unknown_conversation
-from jazzmine.records.hook_arguments import Append, ConversationPage, Turn
+from jazzmine.records.conversation_log import DeletedCounts, unknown_after, unknown_conversation
+from jazzmine.records.hook_arguments import Append, ConversationPage, MessagePage, Turn
 from jazzmine.records.log import Erasure
 from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole, SearchOrder
-from jazzmine.records.rows import id_in, row_id
+from jazzmine.records.rows import Row, id_in, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
-AnyRecord = TypeVar("AnyRecord", Message, TurnTrace)
 
 _KINDS: Mapping[str, RecordKind] = {"message_id": "messages", "trace_id": "traces"}
 
@@ -92,25 +90,18 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
             row = await backend.get_message(record_id)
         else:
             row = await backend.get_trace("id", record_id)
-        owner = "" if row is None else id_in(row, "conversation_id")
-        return bool(owner) and await self._has(owner)
+        return row is not None and bool(await self._seen([row]))
+
+    async def _seen(self, rows: Sequence[Row]) -> list[Row]:
+        """Return those of some messages or traces that are in the user's conversations."""
+        owners = [id_in(row, "conversation_id") for row in rows]
+        own = {owner: await self._has(owner) for owner in dict.fromkeys(owners) if owner}
+        return [row for row, owner in zip(rows, owners, strict=True) if own.get(owner)]
 
     async def _require_after(self, kind: RecordKind, after: str | None) -> None:
         """Raise `NotFoundError` unless a page begins after a record that the user sees."""
         if after is not None and not await self._sees(kind, require_id("after", after)):
-            raise NotFoundError(f"after={after!r} is no record of this listing")
-
-    async def _visible(
-        self, read: Work[list[AnyRecord]], limit: int | None, after: str | None
-    ) -> list[AnyRecord]:
-        """Return a page of the records in the user's conversations."""
-        records: list[AnyRecord] = []
-        while True:
-            page = await read(limit=limit, after=after)
-            records += [one for one in page if await self._has(one.conversation_id)]
-            if limit is None or len(records) >= limit or len(page) < limit:
-                return records[:limit]
-            after = page[-1].id  # others take the place of what is in other users' conversations
+            raise unknown_after(after)
 
     async def _require_within(
         self, messages: Sequence[Message], traces: Sequence[TurnTrace], new: Collection[str]
@@ -188,7 +179,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
         """Return the user's conversations with an agent."""
         owner = self._own(user_id)
         if after is not None and not await self._has(require_id("after", after)):
-            raise NotFoundError(f"after={after!r} is no record of this listing")
+            raise unknown_after(after)
         return await self._store.get_conversations_by_agent_id(
             agent_id, user_id=owner, after=after, **page
         )
@@ -206,19 +197,22 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     @composed
     async def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
         """Return those of the messages that are in conversations of the user."""
-        messages = await self._store.get_messages_by_ids(message_ids)
-        return [one for one in messages if await self._has(one.conversation_id)]
+        wanted = require_ids("message_ids", message_ids)
+        if not wanted:
+            return []
+        rows = await self._seen(await self._store.backend.get_messages(wanted))
+        return await self._store._decoded(self._store._messages, rows)
 
-    @composed
+    @operation("messages")
     async def get_messages_by_user_id(
         self, user_id: str, *, limit: int | None = None, after: str | None = None
     ) -> list[Message]:
         """Return what the user has written in the user's conversations."""
         owner = self._own(require_id("user_id", user_id))
         await self._require_after("messages", after)
-        return await self._visible(
-            partial(self._store.get_messages_by_user_id, owner), limit, after
-        )
+        store, page = self._store, MessagePage("user_id", owner, limit, after)
+        read = store.backend.list_messages
+        return await store._page(store._messages, read, page, keep=self._seen)
 
     def iter_messages(
         self, conversation_id: str, *, batch_size: int = 500
@@ -239,7 +233,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
     @composed
     async def count_messages(self, conversation_ids: Iterable[str]) -> dict[str, int]:
         """Return how many messages conversations have; 0 for one that is not the user's."""
-        wanted = list(conversation_ids)
+        wanted = require_ids("conversation_ids", conversation_ids)
         own = [one for one in wanted if await self._has(one)]
         return {**dict.fromkeys(wanted, 0), **await self._store.count_messages(own)}
 
@@ -270,7 +264,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
 
     # Traces
 
-    @composed
+    @operation("traces")
     async def get_turn_traces_by_agent_id(
         self, agent_id: str, limit: int = 100, offset: int = 0
     ) -> list[TurnTrace]:
@@ -280,10 +274,9 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
         if not count:
             return []
         where = TraceFilter(agent_id=owner, user_id=self._user_id)
-        read = partial(self._store.find_turn_traces, where)
-        return (await self._visible(read, skipped + count, None))[skipped:]
+        return (await self._found_traces(where, skipped + count, None))[skipped:]
 
-    @composed
+    @operation("traces")
     async def find_turn_traces(
         self, where: TraceFilter, *, limit: int = 100, after: str | None = None
     ) -> list[TurnTrace]:
@@ -291,9 +284,12 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
         wanted = await self._narrowed(where)
         size = require_count("limit", limit)
         await self._require_after("traces", after)
-        if wanted is None:
-            return []
-        return await self._visible(partial(self._store.find_turn_traces, wanted), size, after)
+        return [] if wanted is None else await self._found_traces(wanted, size, after)
+
+    async def _found_traces(
+        self, where: TraceFilter, limit: int, after: str | None
+    ) -> list[TurnTrace]:
+        return await self._store._find_traces(where, limit, after, keep=self._seen)
 
     async def _narrowed(self, where: TraceFilter) -> TraceFilter | None:
         """Return a filter for what the user sees; None if that is nothing."""
@@ -335,7 +331,7 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
             author = user_id
         if order == "newest":
             await self._require_after("messages", after)
-        chosen = None if roles is None else list(roles)
+        chosen = roles and require_roles(roles)
         size = require_count("limit", limit)
         while True:
             found = await self._store.search_messages(

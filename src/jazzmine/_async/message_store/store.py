@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from time import time_ns
 from typing import Any
 
+from jazzmine._async.message_store.records import KeepRows
 from jazzmine._async.message_store.searching import SearchMethods
 from jazzmine._async.operation import operation, step
 from jazzmine.records.arguments import (
@@ -166,9 +167,14 @@ class MessageStore(SearchMethods):
             NotFoundError: `after` is the id of no trace.
         """
         wanted = snapshot(where, TraceFilter).record
-        self._require_readable(wanted)
-        page = TracePage(wanted, require_count("limit", limit), after)
-        return await self._page(self._traces, self.backend.find_traces, page)
+        return await self._find_traces(wanted, require_count("limit", limit), after)
+
+    async def _find_traces(
+        self, where: TraceFilter, limit: int, after: str | None, keep: KeepRows | None = None
+    ) -> list[TurnTrace]:
+        self._require_readable(where)
+        page = TracePage(where, limit, after)
+        return await self._page(self._traces, self.backend.find_traces, page, keep)
 
     @operation("summaries")
     async def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:

@@ -1,40 +1,31 @@
-"""By which keys the states of an encrypted working memory are encrypted, and how that changes."""
+"""Encrypt the states of an encrypted working memory with its first key."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import AsyncIterator
 from functools import partial
 
 from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine.deadline import Deadline
-from jazzmine.encryption.used_keys import KeysFound
+from jazzmine.encryption.used_keys import Rekeyed
 from jazzmine.errors import DecryptionError, LockTimeoutError
-
-__all__ = ["iter_state_keys"]
 
 # The longest time that a call takes, in s.
 _TIMEOUT = 30.0
 
 
-async def iter_state_keys(store: WorkingMemoryStore, *, rekeys: bool) -> AsyncIterator[KeysFound]:
-    """Yield by which keys the states of an encrypted working memory are encrypted, one at a time.
-
-    Args:
-        store: an open store with keys.
-        rekeys: whether states of other keys are encrypted with the first one, which is a save.
-    """
+async def rekeyed_states(store: WorkingMemoryStore) -> AsyncIterator[Rekeyed]:
+    """Encrypt each state of another key with the first one, which is a save; yield the result."""
     form = store.form
+    assert form.keyring is not None
     for conversation_id in await store.backend.conversations(Deadline(_TIMEOUT)):
         stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))
         if not stored.mark:
             continue
-        key_id = form.key_id(stored)
-        found = KeysFound("states", Counter([key_id]), [])
+        before, refused = form.key_id(stored) == form.keyring.first_id, list[str]()
         try:
-            if rekeys:
-                rekeyed = partial(form.rekeyed, conversation_id)
-                await store._change(conversation_id, rekeyed, parse=False)
+            rekeyed = partial(form.rekeyed, conversation_id)
+            await store._change(conversation_id, rekeyed, parse=False)
         except (DecryptionError, LockTimeoutError) as error:
-            found.refused.append(str(error))
-        yield found
+            refused.append(str(error))
+        yield Rekeyed("states", 1, int(before), refused)

@@ -49,7 +49,8 @@ class TransitionMethods(Updates):
                 is stored then, perhaps in another thread: so it must have no other effect, call
                 no store, and take no time.
             message_id: the message of the user that it belongs to; its change is made once,
-                however often the call is repeated with one of the last 16 messages.
+                however often the call is repeated with one of the last 16 messages. Another
+                function for the same message needs an id of its own: it would not be called.
 
         Raises:
             ValidationError: it has set a value that cannot be stored; nothing was changed.

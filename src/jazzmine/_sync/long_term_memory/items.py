@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Literal
@@ -43,14 +43,7 @@ from jazzmine.records.item_rows import (
 )
 from jazzmine.records.items import DeleteItem, FoundItem, MemoryItem, PutItem
 from jazzmine.search.ranking import ranked_by_words, text_of
-from jazzmine.search.vectors import (
-    Embed,
-    Ranking,
-    fused,
-    packed_vectors,
-    ranked_by_vector,
-    require_vectors,
-)
+from jazzmine.search.vectors import Embed, Ranking, fused, packed_vectors, ranked_by_vector
 
 # Among how many items, the newest ones, a search looks for words.
 _SEARCHED = 2_000
@@ -145,7 +138,9 @@ class StoredItems(Store[ItemBackend]):
         assert self.embed is not None
         returned = run_given(self.embed, texts)
         begin_call()  # the user's function takes as long as it does
-        vectors = list(require_vectors("a list of vectors", returned))
+        if not isinstance(returned, Iterable):
+            raise TypeError(f"embed must return a list of vectors, not {type(returned).__name__}")
+        vectors = list(returned)
         if len(vectors) != len(texts):
             raise ValueError(f"embed returned {len(vectors)} vectors for {len(texts)} texts")
         return vectors

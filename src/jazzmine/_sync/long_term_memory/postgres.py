@@ -59,8 +59,8 @@ class PostgresItemBackend(ItemBackend):
         self.client: PostgresClient = client
 
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
-        statement, parameters = items.get(paths)
-        return items.item_rows(self.client.run(statement, parameters))
+        parameters = {"paths": list(map(to_text, paths))}
+        return items.item_rows(self.client.run(items.GET, parameters))
 
     def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         order = items.in_order(changes)

@@ -326,10 +326,6 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def count_unindexed(self) -> int:
-        """Count the messages that the index lacks, and those that it has left over."""
-
-    @abstractmethod
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count the messages of a scope, and those of them that have all terms of each clause.
 

@@ -213,7 +213,7 @@ class ConversationMethods(StoredRecords):
             expected_last: the id of the newest message that the caller has read, flagged ones
                 included, or None for a conversation without messages; by default any.
             trace: the trace of the turn, stored in the same step; its message is one of those
-                appended.
+                appended. If these are stored already, it is stored unless there is one.
             replace_after: the id of a message, or None for all: the messages after it are deleted
                 in the same step, before the messages are appended. So regenerating an answer and
                 editing a question are one call, made after the model has answered. Traces go
@@ -252,9 +252,14 @@ class ConversationMethods(StoredRecords):
         if isinstance(found, Refusal):
             records = map(self._messages.record, found.stored)
             stored = {record.id: record for record in records}
-            return messages_stored_before(
+            done = messages_stored_before(
                 ordered, stored, found, owner, expected_last, replace_after
             )
+            if of_turn is None:
+                return done
+            if self.backend.get_trace("message_id", of_turn.record.message_id) is None:
+                self.backend.store(Turn(traces=[of_turn]))  # they were appended without it
+            return done
         return [not_before(found, message).record for message in ordered]
 
     @operation("messages")

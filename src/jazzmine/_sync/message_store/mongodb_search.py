@@ -18,7 +18,7 @@ from jazzmine.backends.mongodb import words
 from jazzmine.backends.mongodb.documents import HIDDEN, Document, id_of, searched_fields
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES
 from jazzmine.backends.mongodb.queries import Listing, equal
-from jazzmine.errors import NotFoundError
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Clause, FoundPage, SearchScope, SearchState
@@ -86,11 +86,6 @@ class MongoDBSearch(MessageBackend):
         self.client.run(partial(self.client.schema.complete_search, state.language))
         return None
 
-    def count_unindexed(self) -> int:
-        assert self._analyser is not None
-        query, messages = words.pending(self._analyser.language), self.client.collections[MESSAGES]
-        return self.client.run(lambda: messages.count_documents(query))
-
     def _index(self, language: str, size: int) -> tuple[int, int]:
         """Add the entries of messages without one; return how many, and how many were found."""
         messages, query = self.client.collections[MESSAGES], words.pending(language)
@@ -148,7 +143,7 @@ class MongoDBSearch(MessageBackend):
         collection, own = self.client.collections[listing.collection], {**query, **equal(id=after)}
         last = collection.find_one(own, listing.projection, session=session)
         if last is None:
-            raise NotFoundError(f"after={after!r} is no {listing.member}")
+            raise unknown_after(after)
         return last
 
     def _find(

@@ -10,7 +10,7 @@ from jazzmine._sync.message_store.searching import run_analysis
 from jazzmine.backends.postgres import word_index as words
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.errors import NotFoundError
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
@@ -72,10 +72,6 @@ class PostgresSearch(MessageBackend):
         self._filled = rows[-1][0]
         return self._index(rows)
 
-    def count_unindexed(self) -> int:
-        unindexed: int = (self.client.run(words.COUNT_UNINDEXED))[0][0]
-        return unindexed
-
     def _index(self, rows: Sequence[Row]) -> int:
         """Index messages, each given as its id, its text and its version; return how many."""
         if self._analyser is None:
@@ -107,7 +103,7 @@ class PostgresSearch(MessageBackend):
             place = {**scope, "after": to_text(page.after)}
             rows = self.client.run(words.PLACE, place, prepare=False)
             if not rows:
-                raise NotFoundError(f"after={page.after!r} is no message that is searched")
+                raise unknown_after(page.after)
             last_timestamp, last_seq = rows[0]
         parameters = {
             **scope,

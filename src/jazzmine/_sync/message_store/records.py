@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.store import Store
@@ -28,6 +28,7 @@ from jazzmine.records.usage import TraceFilter
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyPage = TypeVar("AnyPage", ConversationPage, MessagePage, NewestPage, TracePage)
+KeepRows: TypeAlias = Work[Sequence[Row]]
 
 
 class StoredRecords(Store[MessageBackend]):
@@ -87,16 +88,19 @@ class StoredRecords(Store[MessageBackend]):
         decoder: RowDecoder[AnyRecord],
         hook: Work[Sequence[Row]],
         page: AnyPage,
+        keep: KeepRows | None = None,
         matches: Callable[[AnyRecord], bool] | None = None,
     ) -> list[AnyRecord]:
         """Return a page of records: further ones take the place of those that are left out.
 
-        The `limit` and `after` of the page are checked here; only records that match are returned.
+        The `limit` and `after` of the page are checked here. Only the rows that `keep` returns are
+        decoded, and only the records that match are returned.
         """
         of = _conversation_of(page)
 
         def decoded(rows: Sequence[Row]) -> list[AnyRecord]:
-            records = self._decoded(decoder, rows, of)
+            kept = rows if keep is None else keep(rows)
+            records = self._decoded(decoder, kept, of)
             return records if matches is None else list(filter(matches, records))
 
         size = None if page.limit is None else require_count("limit", page.limit)

@@ -1,8 +1,7 @@
-"""By which keys the records of an encrypted message store are encrypted, and how that changes."""
+"""Encrypt the records of an encrypted message store with its first key."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.message_store.records import StoredRecords
 from jazzmine.encryption.records import RecordCodec
-from jazzmine.encryption.used_keys import KeysFound
+from jazzmine.encryption.used_keys import Rekeyed
 from jazzmine.errors import DecryptionError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.rows import Row, RowDecoder, row_id
@@ -23,22 +22,15 @@ _KINDS: Sequence[RecordKind] = ("conversations", "messages", "traces")
 _AT_ONCE = 200
 
 
-def iter_record_keys(
-    store: StoredRecords, codec: RecordCodec, *, rekeys: bool
-) -> Iterator[KeysFound]:
-    """Yield by which keys the records are encrypted, some at a time.
-
-    With `rekeys`, those of other keys are encrypted with the first one, each in place of the very
-    version that was decrypted.
-    """
+def rekeyed_records(store: StoredRecords, codec: RecordCodec) -> Iterator[Rekeyed]:
+    """Encrypt the records of other keys with the first one, and yield the result of some."""
     backend = store.backend
     size = max(_AT_ONCE, backend.deleted_at_once)
     for kind, rows in backend.iter_stored(_KINDS, size):
-        keys = {row_id(row): codec.key_id(row) for row in rows}
         first_id = codec.keyring.first_id
-        others = [one for one, key_id in keys.items() if rekeys and key_id != first_id]
+        others = [row_id(row) for row in rows if codec.key_id(row) != first_id]
         refused = _rekey(backend, codec, kind, store._decoder_of(kind), others)
-        yield KeysFound(kind, Counter(keys.values()), refused)
+        yield Rekeyed(kind, len(rows), len(rows) - len(others), refused)
 
 
 def _rekey(

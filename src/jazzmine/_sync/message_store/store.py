@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from time import time_ns
 from typing import Any
 
+from jazzmine._sync.message_store.records import KeepRows
 from jazzmine._sync.message_store.searching import SearchMethods
 from jazzmine._sync.operation import operation, step
 from jazzmine.records.arguments import (
@@ -166,9 +167,14 @@ class MessageStore(SearchMethods):
             NotFoundError: `after` is the id of no trace.
         """
         wanted = snapshot(where, TraceFilter).record
-        self._require_readable(wanted)
-        page = TracePage(wanted, require_count("limit", limit), after)
-        return self._page(self._traces, self.backend.find_traces, page)
+        return self._find_traces(wanted, require_count("limit", limit), after)
+
+    def _find_traces(
+        self, where: TraceFilter, limit: int, after: str | None, keep: KeepRows | None = None
+    ) -> list[TurnTrace]:
+        self._require_readable(where)
+        page = TracePage(where, limit, after)
+        return self._page(self._traces, self.backend.find_traces, page, keep)
 
     @operation("summaries")
     def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from jazzmine.adapters._conversations import append_with_traces, redact, retitle
 from jazzmine.adapters._encoding import readable
-from jazzmine.adapters._items import Described, described, role_of, text_of
+from jazzmine.adapters._items import Described, call_text, described, role_of, text_of
 from jazzmine.adapters._recorder import RunRecorder, remember, shortened
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
@@ -166,9 +166,11 @@ def _message(thread: str, user_id: str, index: int, said: Any) -> Message:
 def _described(fields: dict[str, Any]) -> Described:
     # A message of a chat, and an item of the Responses API, say in `role` whose it is.
     role = role_of(fields.get("role")) or role_of(fields.get("type"))
-    calls = fields.get("tool_calls") or []
-    tools = [str(call["name"]) for call in calls if isinstance(call, dict) and "name" in call]
-    return Described(role or MessageRole.ASSISTANT, text_of(fields.get("content")), tools)
+    given = fields.get("tool_calls") or []
+    calls = [call for call in given if isinstance(call, dict) and "name" in call]
+    text = text_of(fields.get("content"))
+    text = text or "\n".join(call_text(call["name"], call.get("args")) for call in calls)
+    return Described(role or MessageRole.ASSISTANT, text, [str(call["name"]) for call in calls])
 
 
 def message_id(thread: str, own_id: str) -> str:

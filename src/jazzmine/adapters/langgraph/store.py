@@ -97,11 +97,13 @@ class JazzmineStore(BaseStore):
 
     def batch(self, ops: Iterable[Any]) -> list[Any]:
         """Do some operations; reads see what was stored before all of them."""
-        return self._steps.plain(self._batch(list(ops), _user_id()))
+        user_id = user_of(var_child_runnable_config.get())
+        return self._steps.plain(self._batch(list(ops), user_id))
 
     async def abatch(self, ops: Iterable[Any]) -> list[Any]:
         """Do the same as `batch`."""
-        return await self._steps.awaited(self._batch(list(ops), _user_id()))
+        user_id = user_of(var_child_runnable_config.get())
+        return await self._steps.awaited(self._batch(list(ops), user_id))
 
     async def _batch(self, operations: Sequence[Any], user_id: str | None) -> list[Any]:
         results: list[Any] = [None] * len(operations)
@@ -263,11 +265,6 @@ def _fields(item: MemoryItem) -> dict[str, Any]:
 
 def _time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
-
-
-def _user_id() -> str | None:
-    """Return the user of the run in which the store is called, if there is one."""
-    return user_of(var_child_runnable_config.get())
 
 
 def _simple_conditions(wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,6 @@ class Listing:
     field: str
     direction: int
     owner: str = ""
-    member: str = ""
 
     @property
     def sort(self) -> list[tuple[str, int]]:
@@ -85,16 +84,16 @@ class Listing:
 
 def _by(owner: str, listing: Listing) -> Listing:
     """Return the part of a listing that belongs to a user, an agent or a conversation."""
-    return replace(listing, owner=f"{owner}_id", member=f"{listing.member} of this {owner}")
+    return replace(listing, owner=f"{owner}_id")
 
 
-_ALL_CONVERSATIONS = Listing(CONVERSATIONS, "last_updated_at", -1, member="conversation")
+_ALL_CONVERSATIONS = Listing(CONVERSATIONS, "last_updated_at", -1)
 OLDEST_CONVERSATIONS = replace(_ALL_CONVERSATIONS, direction=1)
-_ALL_MESSAGES = Listing(MESSAGES, "timestamp", 1, member="message")
+_ALL_MESSAGES = Listing(MESSAGES, "timestamp", 1)
 MESSAGES_OF_CONVERSATION = _by("conversation", _ALL_MESSAGES)
 NEWEST_MESSAGES = replace(MESSAGES_OF_CONVERSATION, direction=-1)
 TRACES_OF_CONVERSATION = Listing(TRACES, "turn_number", 1, "conversation_id")
-TRACES_FOUND = Listing(TRACES, "started_at_ms", -1, member="trace")
+TRACES_FOUND = Listing(TRACES, "started_at_ms", -1)
 
 # The listings of an owner, by the field with the owner's id.
 CONVERSATIONS_BY: dict[str | None, Listing] = {

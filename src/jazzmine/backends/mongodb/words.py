@@ -18,7 +18,7 @@ SEARCH_INDEXES: tuple[Index, ...] = (
     Index((("search_language", 1),)),
 )
 
-FOUND = Listing(MESSAGES, "timestamp", -1, member="message that is searched")
+FOUND = Listing(MESSAGES, "timestamp", -1)
 
 _LAST_CHARACTER = "\U0010ffff"  # no word has it
 

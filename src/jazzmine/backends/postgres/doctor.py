@@ -50,32 +50,28 @@ SELECT current_setting('max_connections')::int,
 
 # Each row has a right that the role lacks, and the statement that grants it.
 MISSING_RIGHTS = """
-SELECT 'CREATE on the database ' || current_database(),
-    'GRANT CREATE ON DATABASE ' || quote_ident(current_database()) || ' TO '
-        || quote_ident(current_user)
-WHERE to_regnamespace('$schema') IS NULL
-    AND NOT has_database_privilege(current_database(), 'CREATE')
-UNION ALL
-SELECT 'USAGE on the schema ' || nspname,
-    'GRANT USAGE ON SCHEMA ' || quote_ident(nspname) || ' TO ' || quote_ident(current_user)
-FROM pg_namespace WHERE nspname = %(schema)s AND NOT has_schema_privilege(oid, 'USAGE')
-UNION ALL
-SELECT privilege || ' on the table ' || relname,
-    'GRANT ' || privilege || ' ON ' || quote_ident(nspname) || '.' || quote_ident(relname) || ' TO '
-        || quote_ident(current_user)
-FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
-    CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
-WHERE nspname = %(schema)s AND NOT has_table_privilege(relation.oid, privilege)
-    AND CASE WHEN relname = %(versions)s THEN privilege = 'SELECT'
-        WHEN relname = ANY(%(tables)s::text[]) THEN relkind <> 'S' OR privilege = 'UPDATE' END
-UNION ALL
-SELECT 'EXECUTE on the function ' || proname,
-    'GRANT EXECUTE ON FUNCTION ' || function.oid::regprocedure || ' TO '
-        || quote_ident(current_user)
-FROM pg_namespace AS schema JOIN pg_proc AS function ON pronamespace = schema.oid
-WHERE nspname = %(schema)s AND starts_with(proname, 'jazzmine_')
-    AND NOT has_function_privilege(function.oid, 'EXECUTE')
-ORDER BY 1
+SELECT lacking, 'GRANT ' || granted || ' TO ' || quote_ident(current_user) FROM (
+    SELECT 'CREATE on the database ' || name, 'CREATE ON DATABASE ' || quote_ident(name)
+    FROM current_database() AS name
+    WHERE to_regnamespace('$schema') IS NULL AND NOT has_database_privilege(name, 'CREATE')
+    UNION ALL
+    SELECT 'USAGE on the schema ' || nspname, 'USAGE ON SCHEMA ' || quote_ident(nspname)
+    FROM pg_namespace WHERE nspname = %(schema)s AND NOT has_schema_privilege(oid, 'USAGE')
+    UNION ALL
+    SELECT privilege || ' on the table ' || relname,
+        privilege || ' ON ' || quote_ident(nspname) || '.' || quote_ident(relname)
+    FROM pg_namespace AS schema JOIN pg_class AS relation ON relnamespace = schema.oid
+        CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) AS privilege
+    WHERE nspname = %(schema)s AND NOT has_table_privilege(relation.oid, privilege)
+        AND CASE WHEN relname = %(versions)s THEN privilege = 'SELECT'
+            WHEN relname = ANY(%(tables)s::text[]) THEN relkind <> 'S' OR privilege = 'UPDATE' END
+    UNION ALL
+    SELECT 'EXECUTE on the function ' || proname,
+        'EXECUTE ON FUNCTION ' || function.oid::regprocedure
+    FROM pg_namespace AS schema JOIN pg_proc AS function ON pronamespace = schema.oid
+    WHERE nspname = %(schema)s AND starts_with(proname, 'jazzmine_')
+        AND NOT has_function_privilege(function.oid, 'EXECUTE')
+) AS rights (lacking, granted) ORDER BY lacking
 """
 # The table of the search index is there only in a schema that has one.
 MISSING_TABLES = """
@@ -131,11 +127,7 @@ _OLDEST = 120_000
 
 
 def check_version(version: int, name: str) -> Finding:
-    """Return whether a server's version is one that is supported.
-
-    Args:
-        version: as libpq numbers it: 160004 is 16.4.
-    """
+    """Return whether a server's version, 160004 for 16.4, is one that is supported."""
     if version < _OLDEST:
         return failed(f"PostgreSQL {name} is too old", "upgrade the server to 12 or newer")
     return fine(f"PostgreSQL {name}")
@@ -144,11 +136,7 @@ def check_version(version: int, name: str) -> Finding:
 def check_functions(
     schema: str, component: Component, present: Iterable[tuple[str, bool]]
 ) -> Iterator[Finding]:
-    """Yield whether functions are missing, or name a schema that was renamed since.
-
-    Args:
-        present: the names of the functions in the schema, and whether each names its schema.
-    """
+    """Yield which functions are missing, or name another schema, as after it was renamed."""
     usable = {name for name, names_schema in present if names_schema}
     needed = _FUNCTION.findall("\n".join(function_files(component)))
     wrong = [name for name in needed if name not in usable]
@@ -166,11 +154,7 @@ def check_functions(
 def check_indexes(
     schema: str, component: Component, present: Iterable[tuple[str, bool]]
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the indexes, or that nothing is.
-
-    Args:
-        present: the names of the indexes in the schema, and whether each is valid.
-    """
+    """Yield which indexes are missing or not valid (given by their names), or that none is."""
     is_valid = dict(present)
     statements = [step.sql for step in migrations(component.folder)]
     if component is MESSAGE_TABLES and "message_words_pkey" in is_valid:
@@ -193,11 +177,7 @@ def check_indexes(
 def check_pool(
     pool_max: int, server: int, reserved: int, role: int | None, database: int | None
 ) -> Finding:
-    """Return whether the server grants as many connections as a pool may open.
-
-    Args:
-        role, database: their own limits; None or a negative number is none.
-    """
+    """Return whether server, role and database grant as many connections as a pool may open."""
     limits = [limit for limit in (role, database) if limit is not None and limit >= 0]
     most = min([server - reserved, *limits])
     if pool_max > most:

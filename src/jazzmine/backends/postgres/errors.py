@@ -42,8 +42,9 @@ _TRANSIENT = (
     errors.SerializationFailure,
     errors.TooManyConnections,
 )
-# A table, column, function or schema was dropped, renamed or changed since the store was opened.
-_CHANGED_SCHEMA = ("42", "3F")  # the classes of SQLSTATE codes
+# A right is missing, or a table, column, function or schema was dropped, renamed or changed since
+# the store was opened.
+_WRONG_SCHEMA = ("42", "3F")  # the classes of SQLSTATE codes
 # Behind a pooler, another client has prepared statements on the same connection of the server.
 _LOST_STATEMENTS = (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName)
 # Other constraints are the application's.
@@ -52,8 +53,7 @@ _PARENTS = {
     "turn_traces_message_id_fkey": "message",
 }
 # The role does not see what has the id; a function of the schema names no constraint.
-_IDS = (None, "conversations_pkey", "messages_pkey")
-_DOCTOR = "; `jazzmine doctor` says the statement that mends it"
+_IDS = (None, "conversations_pkey", "messages_pkey", "turn_traces_pkey")
 _KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
 
 
@@ -78,29 +78,22 @@ def is_transient(error: Exception, *, is_repeated: bool = False) -> bool:
 
 
 def translated(error: Exception, server: str) -> JazzmineError:
-    """Return our error for an error of the driver after which the call is not tried again.
-
-    Args:
-        server: its name in texts.
-    """
+    """Return our error for an error of the driver after which the call is not tried again."""
     if isinstance(error, errors.IntegrityError):
         name = error.diag.constraint_name
         if parent := _PARENTS.get(name or ""):
             return IntegrityError(
                 f"the {parent}{_key_of(error)} is not stored; store the {parent} first"
             )
-        if name == "turn_traces_pkey":
-            text = f"the trace{_key_of(error)} belongs to another message; nothing was written"
-            return IntegrityError(text)
         if isinstance(error, errors.UniqueViolation) and name in _IDS:
-            return IntegrityError(f"the id{_key_of(error)} is taken; nothing was written")
+            is_trace = name == "turn_traces_pkey"
+            text = "the trace{} belongs to another message" if is_trace else "the id{} is taken"
+            return IntegrityError(f"{text.format(_key_of(error))}; nothing was written")
     # A function of the schema, or a constraint, a trigger or a policy of the application.
     if isinstance(error, (errors.IntegrityError, errors.RaiseException)) or (
         isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error)
     ):
         return IntegrityError(f"{from_text(_text_of(error))}; nothing was written")
-    if isinstance(error, errors.InsufficientPrivilege):
-        return ConfigurationError(f"PostgreSQL at {server}: {_text_of(error)}{_DOCTOR}")
     if isinstance(error, errors.ProgramLimitExceeded):
         return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error)}")
     if isinstance(error, _LOST_STATEMENTS):
@@ -111,10 +104,10 @@ def translated(error: Exception, server: str) -> JazzmineError:
             " prepare_threshold=None), or use PgBouncer 1.22 or newer with"
             " max_prepared_statements above 0"
         )
-    if isinstance(error, errors.Error) and (error.sqlstate or "").startswith(_CHANGED_SCHEMA):
+    if isinstance(error, errors.Error) and (error.sqlstate or "").startswith(_WRONG_SCHEMA):
         return ConfigurationError(
-            f"PostgreSQL at {server}: {_text_of(error)}; the schema was changed,"
-            f" or renamed{_DOCTOR}"
+            f"PostgreSQL at {server}: {_text_of(error)};"
+            " `jazzmine doctor` says the statement that mends it"
         )
     return unavailable(error, server)
 
@@ -138,13 +131,15 @@ def _key_of(error: errors.IntegrityError) -> str:
 
 def without_row(error: Exception) -> Exception:
     """Return an error of the server whose text is its message alone: the rest may print a row."""
-    primary = getattr(getattr(error, "diag", None), "message_primary", None)
-    if primary:
+    if primary := _primary(error):
         error.args = (primary,)
     return error
 
 
+def _primary(error: Exception) -> str | None:
+    return error.diag.message_primary if isinstance(error, errors.Error) else None
+
+
 def _text_of(error: Exception) -> str:
-    primary = getattr(getattr(error, "diag", None), "message_primary", None)
     lines = [" ".join(line.split()) for line in str(error).splitlines()]
-    return primary or "; ".join(filter(None, lines)) or type(error).__name__
+    return _primary(error) or "; ".join(filter(None, lines)) or type(error).__name__

@@ -26,12 +26,12 @@ from jazzmine.records.types import MAX_INT
 __all__ = [
     "CHANGE",
     "ERASE",
+    "GET",
     "MOVE_USER",
     "PRUNE",
     "RENEW",
     "RESTORE",
     "change_parameters",
-    "get",
     "in_order",
     "item_rows",
     "namespaces_page",
@@ -90,7 +90,7 @@ _NOW = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 _LIVE_AT = "(expires_at IS NULL OR expires_at > {})"
 _LIVE = _LIVE_AT.format(_NOW)
 
-_GET = f"""
+GET = f"""
 SELECT {_ROW.format(_PARTS["items"])} FROM $schema.memory_items
 WHERE path = ANY(%(paths)s::text[]) AND {_LIVE}
 """
@@ -112,11 +112,6 @@ WITH RECURSIVE found (namespace) AS (
     FROM found WHERE found.namespace IS NOT NULL)
 SELECT namespace FROM found WHERE namespace IS NOT NULL LIMIT %(limit)s::bigint
 """
-
-
-def get(paths: Sequence[str]) -> tuple[str, dict[str, object]]:
-    """Return the statement for the items at some paths, each once, and its parameters."""
-    return _GET, {"paths": list(map(to_text, paths))}
 
 
 def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
@@ -152,11 +147,9 @@ def _change(change: ItemChange) -> dict[str, object]:
     fields: dict[str, object] = {"path": change.path, "is_any": change.expected is ANY}
     if change.expected is not ANY:
         fields["expected"] = change.expected
-    if (item := change.item) is not None:
-        fields["value"] = item.value
-        fields["user_id"] = item.user_id
-        fields["source_message_id"] = item.source_message_id
-        fields["expires_at"] = item.expires_at
+    if change.item is not None:
+        for name in ("value", "user_id", "source_message_id", "expires_at"):
+            fields[name] = getattr(change.item, name)
     return fields
 
 
@@ -190,23 +183,14 @@ def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
     if "value" in parameters:
         parameters["value"] = json_text(parameters["value"])
     changes = ", ".join(f"{name} = %({name})s::{_TYPES[name]}" for name in version.parts)
-    statement = (
-        f"UPDATE $schema.memory_items SET {changes}"
-        " WHERE path = %(path)s AND revision = %(revision)s RETURNING 1"
-    )
-    return statement, parameters
+    same = "path = %(path)s AND revision = %(revision)s"
+    return f"UPDATE $schema.memory_items SET {changes} WHERE {same} RETURNING 1", parameters
 
 
 def page(
     query: ItemQuery, limit: int | None, after: Cursor | None
 ) -> tuple[str, dict[str, object]]:
-    """Return the statement for a page, and its parameters.
-
-    Args:
-        query: which items.
-        limit: how many at most; None is no limit.
-        after: the last item of the page before, or None.
-    """
+    """Return the statement for the page of items after another one, and its parameters."""
     conditions = [_LIVE if query.at is None else _LIVE_AT.format("%(at)s::bigint")]
     parameters: dict[str, object] = {"limit": MAX_INT if limit is None else limit}
     if query.at is not None:

@@ -36,11 +36,7 @@ _TIMES = {
 
 
 def select(table: Table, condition: str, direction: Direction, limit: int | None) -> str:
-    """Return the query for the first rows of a table that meet a condition, each with its `seq`.
-
-    Args:
-        limit: how many at most; None is no limit.
-    """
+    """Return the query for the first rows of a table that meet a condition, each with its `seq`."""
     bound = "" if limit is None else f" LIMIT {min(limit, MAX_INT):d}"
     return f"""
     SELECT {table.columns}, seq FROM {table.qualified}
@@ -112,12 +108,7 @@ def conversations_page(
 ) -> str:
     """Return the statement for a page of conversations, all or an owner's, newest first.
 
-    Args:
-        owner: the column of the owner, None for all.
-        limit: the largest number of rows, None for all.
-        after: whether the page begins after a conversation, which need not meet `where`.
-        where: whether their metadata has to contain the parameter `where`.
-        of_user: whether they are those of the parameter `user_id` alone.
+    It begins after a conversation that need not meet `where`, a condition on the metadata.
     """
     scope = f"{owner} = %(owner)s" if owner else "true"
     more = (" AND user_id = %(user_id)s" if of_user else "") + (_CONTAINED if where else "")
@@ -153,13 +144,7 @@ _SHOWN: dict[FlaggedShown, tuple[str, ...]] = {
 
 @functools.lru_cache(maxsize=1024)
 def newest(limit: int, flagged: FlaggedShown, after: bool) -> str:
-    """Return the statement for a page of a conversation's newest messages, newest first.
-
-    Args:
-        limit: the largest number of rows.
-        flagged: which flagged messages are in the page, too.
-        after: whether the page begins after a message.
-    """
+    """Return the statement for a page of a conversation's newest messages, newest first."""
     scope = "conversation_id = %(owner)s"
 
     def rows(later: str) -> str:

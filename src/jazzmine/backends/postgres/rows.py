@@ -16,11 +16,10 @@ from jazzmine.backends.postgres.text import (
     to_text,
 )
 from jazzmine.backends.postgres.word_index import entry_of, with_entry
-from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot, json_of
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.hook_arguments import Append, Turn
 from jazzmine.records.log import ANY, NOTHING
-from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import UsageSummary
 from jazzmine.search.analyser import Analyser
@@ -49,10 +48,7 @@ _EMPTY: dict[type, str] = {list: "[]", dict: "{}"}
 def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -> dict[str, object]:
     """Return the parameters of a statement of `STORE_ONE`, one for each column.
 
-    Args:
-        table: the name of the record's table.
-        snapshot: the record.
-        analyser: that of the search index; None without an index.
+    There is no analyser without a search index.
     """
     values: dict[str, object] = dict(snapshot.record.__dict__)
     for name, kind in _TYPES[table]:
@@ -66,27 +62,17 @@ def row_values(table: str, snapshot: Snapshot[Any], analyser: Analyser | None) -
     return values
 
 
-def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str | None:
-    """Return the parameter for messages; see `store_parameters`."""
-    return json_array([with_entry(each.json, each.record, analyser) for each in messages])
-
-
 def whole_json(record: Snapshot[Any]) -> bytes:
     """Return the JSON of a record with all its fields, and all those of the elements of lists."""
     return json_of(record.record.__pydantic_serializer__, record.record)
 
 
 def store_parameters(turn: Turn, analyser: Analyser | None) -> dict[str, object]:
-    """Return the parameters of records, by the names of their tables; None for no records.
-
-    Args:
-        turn: the records; the ids of its messages differ.
-        analyser: that of the search index; None without an index.
-    """
+    """Return the parameters of records, by the names of their tables; None for no records."""
     conversations, messages, traces = turn
     return {
         "conversations": json_array(list(map(whole_json, conversations))),
-        "messages": messages_json(messages, analyser),
+        "messages": json_array([with_entry(one.json, one.record, analyser) for one in messages]),
         "turn_traces": json_array(list(map(whole_json, traces))),
     }
 
@@ -95,16 +81,16 @@ def append_parameters(given: Append, analyser: Analyser | None) -> dict[str, obj
     """Return the parameters of `APPEND`."""
     conversation_id, messages, expected_last, trace, replace_after = given
     records = [message.record for message in messages]
+    turn = Turn(messages=messages, traces=[] if trace is None else [trace])
     return {
+        **store_parameters(turn, analyser),
         "owner": to_text(conversation_id),
         "ids": [to_text(record.id) for record in records],
-        "messages": messages_json(messages, analyser),
         "latest": records[-1].timestamp,
         "is_any": expected_last is ANY,
         "expected_last": to_text(expected_last) if isinstance(expected_last, str) else None,
         "is_replacing": replace_after is not NOTHING,
         "last_kept": to_text(replace_after) if isinstance(replace_after, str) else None,
-        "turn_traces": json_array([] if trace is None else [whole_json(trace)]),
     }
 
 
@@ -113,10 +99,7 @@ def rewrite_parameters(
 ) -> dict[str, object]:
     """Return the parameters of `REWRITE`.
 
-    Args:
-        changed: the ids and versions as the server returned them, and what is stored instead.
-        kind: that of the records.
-        analyser: that of the search index; None without an index.
+    What is changed are the ids and versions as the server returned them, and the new records.
     """
     ids, versions, snapshots = zip(*changed, strict=True)
     turn = Turn(**{kind: snapshots})
@@ -147,13 +130,10 @@ def page_of(rows: Sequence[Row], after: str | None) -> Sequence[Row]:
     """
     if after is not None:
         if not rows:
-            raise NotFoundError(f"after={after!r} is no record of this listing")
+            raise unknown_after(after)
         if rows[0][0] is None:
             return []
     return stored_rows(rows)
-
-
-# Sums
 
 
 _SUMMED = tuple(UsageSummary.model_fields)[1:]

@@ -64,9 +64,7 @@ READ_VERSIONS = """
 SELECT array_agg(version) FILTER (WHERE version <> 1000), max(name) FILTER (WHERE version = 1000)
 FROM $schema.$versions
 """
-NOTE_VERSION = """
-INSERT INTO $schema.$versions (version, name) VALUES (%(version)s, %(name)s)
-"""
+NOTE_VERSION = "INSERT INTO $schema.$versions (version, name) VALUES (%(version)s, %(name)s)"
 
 
 class Migration(NamedTuple):
@@ -130,6 +128,6 @@ def quoted(schema: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def in_schema(sql: str, schema: str = "", versions: str = "") -> bytes:
-    """Return a statement with the names of a schema and of its table of versions."""
-    return sql.replace("$schema", quoted(schema)).replace("$versions", versions).encode()
+def in_schema(sql: str, schema: str) -> bytes:
+    """Return a statement with the name of a schema."""
+    return sql.replace("$schema", quoted(schema)).encode()

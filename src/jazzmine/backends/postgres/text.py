@@ -67,7 +67,7 @@ def to_json_text(json: bytes) -> str:
 
 def json_array(parts: Sequence[bytes]) -> str | None:
     """Return an array of JSON to store, made of JSON that pydantic wrote; None if it is empty."""
-    return to_json_text(b"[%b]" % b",".join(parts)) if parts else None
+    return f"[{','.join(map(to_json_text, parts))}]" if parts else None
 
 
 def _in_full(token: re.Match[bytes]) -> bytes:

@@ -60,14 +60,7 @@ def filter_condition(where: TraceFilter) -> tuple[str, dict[str, object]]:
 
 
 def find_traces(condition: str, after: bool, limit: int, offset: int = 0) -> str:
-    """Return the statement for a page of the traces that match a filter, newest first.
-
-    Args:
-        condition: that of the filter.
-        after: whether the page begins after a trace.
-        limit: the largest number of rows.
-        offset: how many are left out; other numbers than 0 are a parameter.
-    """
+    """Return the statement for a page of the traces that match a filter, newest first."""
     skipped = " OFFSET %(offset)s" if offset else ""
 
     def rows(later: str) -> str:
@@ -99,12 +92,7 @@ _MISSING = {
 
 
 def summarize(condition: str, by: UsageKey) -> str:
-    """Return the statement that sums up the traces that match a filter, as `UsageSummary` has it.
-
-    Args:
-        condition: that of the filter.
-        by: the key of the groups.
-    """
+    """Return the statement for the sums of `UsageSummary` over the traces that match a filter."""
     where = f"copied_from IS NULL AND {condition}"
     details = (*_DETAILS, *_MISSING)
     # One row for each call of a model, or for each trace.

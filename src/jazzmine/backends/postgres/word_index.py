@@ -24,7 +24,6 @@ from jazzmine.search.query import Clause, SearchScope, SearchState, Term
 __all__ = [
     "COMPLETE",
     "COUNT_FOUND",
-    "COUNT_UNINDEXED",
     "EMPTY_TABLE",
     "INDEX",
     "LIST_FOUND",
@@ -70,12 +69,7 @@ def with_entry(json: bytes, message: Message, analyser: Analyser | None) -> byte
 
 
 def entries_json(rows: Iterable[Row], analyser: Analyser) -> str:
-    """Return the parameter for the entries of messages that are stored already.
-
-    Args:
-        rows: the id, the text and the version of each.
-        analyser: that of the index.
-    """
+    """Return the parameter for the entries of messages, given as ids, texts and versions."""
     entries = [
         {
             "id": row[0],
@@ -156,10 +150,6 @@ RETURNING true
 """
 
 # The messages without an entry, in the order of their ids, each with its version.
-COUNT_UNINDEXED = """
-SELECT (SELECT count(*) FROM $schema.messages)
-    - (SELECT count(*) FROM $schema.message_words WHERE NOT is_pending)
-"""
 UNINDEXED = """
 SELECT id, original_content, xmin::text FROM $schema.messages AS stored
 WHERE id > %(after)s AND NOT EXISTS (

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from jazzmine.backends.sqlite.rows import TABLES
-from jazzmine.errors import NotFoundError
 from jazzmine.records.base import FlaggedShown
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
 
@@ -121,7 +121,7 @@ def page(
         about = [after] if parameter is None else [parameter, after]
         cursor = connection.execute(query, about).fetchone()
         if cursor is None:
-            raise NotFoundError(f"after={after!r} is no record of this listing")
+            raise unknown_after(after)
         wanted += f" AND ({time}, seq) {'>' if direction == 'ASC' else '<'} (?, ?)"
         parameters += cursor
     statement = (

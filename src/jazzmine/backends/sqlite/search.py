@@ -73,8 +73,8 @@ UNION SELECT * FROM (SELECT rowid FROM search_index EXCEPT SELECT seq FROM store
 _FIRST_BLOCKS = f"""
 INSERT INTO search_blocks SELECT {BLOCK}, max({MINUTE}) FROM stored_messages GROUP BY 1
 """
-_COUNT_UNINDEXED = """
-SELECT abs((SELECT count(*) FROM stored_messages) - (SELECT count(*) FROM search_index))
+_DIFFERS = """
+SELECT (SELECT count(*) FROM stored_messages) <> (SELECT count(*) FROM search_index)
 """
 _NEXT = "SELECT seq FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT 1 OFFSET ?"
 
@@ -123,7 +123,7 @@ def fill(connection: sqlite3.Connection, size: int) -> int | None:
     _, first = connection.execute(_STATE).fetchone()
     if first is None:
         # All were indexed: mend what differs.
-        differs = count_unindexed(connection)
+        differs = connection.execute(_DIFFERS).fetchone()[0]
         indexed = connection.execute(_NOTE_DIFFERENCE).rowcount if differs else None
         index_pending(connection)
         return indexed
@@ -133,12 +133,6 @@ def fill(connection: sqlite3.Connection, size: int) -> int | None:
     following = None if row is None else row[0]
     connection.execute("UPDATE search_state SET next_seq = ?", [following])
     return indexed
-
-
-def count_unindexed(connection: sqlite3.Connection) -> int:
-    """Return by how many the numbers of messages and of their entries differ."""
-    count: int = connection.execute(_COUNT_UNINDEXED).fetchone()[0]
-    return count
 
 
 def index_changes(connection: sqlite3.Connection) -> bool:

@@ -13,7 +13,7 @@ from jazzmine.backends.sqlite.search import (
     role_token,
     user_token,
 )
-from jazzmine.errors import NotFoundError
+from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
 from jazzmine.search.query import Clause, FoundPage, SearchScope, Term
@@ -91,7 +91,7 @@ def _cursor(connection: sqlite3.Connection, scope: SearchScope, after: str) -> S
         [*source.parameters, after],
     ).fetchone()
     if row is None:
-        raise NotFoundError(f"after={after!r} is no message of what is searched")
+        raise unknown_after(after)
     return row
 
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 from typing import Any, cast
 
 import psycopg
@@ -46,16 +45,19 @@ class PostgresClient:
 
     A call whose connection is lost is repeated on another one, if it may be repeated. Several
     stores may use a client: the first one opens it, and the last one closes it.
+
+    Attributes:
+        schema: the name of the schema; empty until it is known.
     """
 
     def __init__(self, config: PostgresConfig, *components: Component) -> None:
         self._config = config
-        self._schema, self._timeout = config.schema or "", config.timeout
+        self.schema: str = config.schema or ""
+        self._timeout = config.timeout
         self._components = components
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
         self._connector = Connector(self._address, config)
-        self._drained_at = 0.0
         self._given_up = BackgroundTasks()
         self._pool: Any = config.pool or DriverPool(
             self._address.conninfo,
@@ -78,12 +80,11 @@ class PostgresClient:
         if self._users > 1:
             return
         try:
-            if self._config.pool is not None:
-                kind = getattr(self._pool, "connection_class", None)
-                if not (isinstance(kind, type) and issubclass(kind, Connection)):
-                    raise _unusable("has another connection_class")
+            kind = getattr(self._config.pool, "connection_class", type(None))
+            if self._config.pool is not None and not issubclass(kind, Connection):
+                raise _unusable("has another connection_class")
             is_changed = False
-            async with self._apart() as connection:
+            async with self.apart() as connection:
                 if not connection.autocommit:  # of a pool of the application
                     raise _unusable("has no autocommit")
                 for component in self._components:
@@ -103,21 +104,21 @@ class PostgresClient:
 
     async def pending(self) -> list[str]:
         """Return what `open` would change in the schema, in which nothing is changed."""
-        async with self._apart() as connection:
+        async with self.apart() as connection:
             return [
-                f"apply {step.version:04} {step.name} to schema {self._schema!r}"
+                f"apply {step.version:04} {step.name} to schema {self.schema!r}"
                 for component in self._components
                 for step in await Tables(connection, self._config, component).pending()
             ]
 
     async def change_search(self, language: str | None) -> None:
         """Add the search index, make it anew for another language, or remove it."""
-        async with self._apart() as connection:
+        async with self.apart() as connection:
             await Tables(connection, self._config, MESSAGE_TABLES).change_search(language)
         begin_call()
 
     @asynccontextmanager
-    async def _apart(self) -> AsyncIterator[Connection]:
+    async def apart(self) -> AsyncIterator[Connection]:
         """Lend a new connection, or one of the application's pool, which may know another route.
 
         If it cannot be opened, this raises the server's error; the pool would only log it.
@@ -131,9 +132,9 @@ class PostgresClient:
                 await self.run("SELECT 1", deadline=deadline)  # replaces connections that were lost
                 connection = await self._access.getconn(deadline.remaining())
             connection.deadline = deadline
-            if not self._schema:
-                self._schema = await first_schema(connection)
-                self._config = replace(self._config, schema=self._schema)
+            if not self.schema:
+                self.schema = await first_schema(connection)
+                self._config = replace(self._config, schema=self.schema)
             yield connection
             connection.deadline = None
         except BaseException as error:
@@ -141,13 +142,17 @@ class PostgresClient:
                 await self._give_back(connection, error)
                 connection = None
             if isinstance(error, psycopg.Error):
-                raise self._translated(error) from without_row(error)
+                raise translated(error, self._address.name) from without_row(error)
             raise
         finally:
-            if connection is not None and self._config.pool is None:
-                await connection.close()
-            elif connection is not None:
+            if connection is None:
+                pass
+            elif self._config.pool is not None:
                 await self._access.putconn(connection)
+            elif connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self._given_up.start(connection.cancel_and_close)
+            else:
+                await connection.close()
 
     async def close(self) -> None:
         """Close all connections. Nothing is done while another store uses them."""
@@ -193,7 +198,7 @@ class PostgresClient:
                 if not repeats:
                     await connection.execute("", prepare=False)  # shows whether it is lost already
                     is_sent_once = True
-                rows = await connection.run(statement, values, self._schema, prepare=prepare)
+                rows = await connection.run(statement, values, self.schema, prepare=prepare)
             except psycopg.Error as error:
                 is_lost = await self._give_back(connection, error)
                 is_repeatable = (
@@ -219,10 +224,8 @@ class PostgresClient:
             return False
         # The statement may run still. The pool waits for that; the call does not.
         self._given_up.start(partial(self._replace, connection))
-        if isinstance(error, psycopg.Error) and connection.opened_at > self._drained_at:
-            # The others are most likely lost, too.
-            self._drained_at = monotonic()
-            await self._pool.drain()
+        if isinstance(error, psycopg.Error):
+            await self._pool.drain()  # the others are most likely lost, too
         return True
 
     async def _replace(self, connection: Connection) -> None:
@@ -248,16 +251,13 @@ class PostgresClient:
             error = self._connector.failure or error
         elif not deadline.expired:
             if not is_repeatable:
-                raise self._translated(error) from without_row(error)
+                raise translated(error, self._address.name) from without_row(error)
             pause = next(pauses) if pauses else 0.0
             if pause < deadline.remaining():
                 await sleep(pause)
                 return pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         failure = deadline_exceeded(error, self._address.name, self._timeout)
         raise failure from without_row(error)
-
-    def _translated(self, error: psycopg.Error) -> Exception:
-        return translated(error, self._address.name)
 
     async def stream(
         self, statements: Sequence[str], size: int
@@ -274,14 +274,14 @@ class PostgresClient:
         """
         seconds = self._config.migration_timeout
         ms = str(min(milliseconds(seconds), 2**31 - 1))
-        async with self._apart() as connection:
+        async with self.apart() as connection:
             connection.deadline = Deadline(seconds)
             async with connection.transaction():
                 await connection.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 await connection.run(LONG_TRANSACTION, {"ms": ms})
                 for number, sql in enumerate(statements):
                     cursor = f"DECLARE jazzmine_rows NO SCROLL CURSOR FOR {sql}"
-                    await connection.run(cursor, schema=self._schema)
+                    await connection.run(cursor, schema=self.schema)
                     while rows := await connection.run(f"FETCH {size:d} FROM jazzmine_rows"):
                         yield number, rows
                         connection.deadline = Deadline(seconds)

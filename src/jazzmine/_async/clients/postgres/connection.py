@@ -8,7 +8,6 @@ import socket
 import struct
 from collections.abc import Mapping
 from contextlib import suppress
-from time import monotonic
 from typing import Any
 
 import psycopg
@@ -59,7 +58,6 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
 
     Attributes:
         deadline: until when its calls wait for the server; None is psycopg's own way to wait.
-        opened_at: when it was opened, by the monotonic clock.
         process_id: the process that opened it.
         cursor_class: the class of the cursors of `run`: an application may have others.
     """
@@ -69,7 +67,6 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.opened_at: float = monotonic()
         self.process_id: int = PROCESS.id
 
     async def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
@@ -92,17 +89,16 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
         statement: str,
         values: Mapping[str, object] | None = None,
         schema: str = "",
-        versions: str = "",
         *,
         prepare: bool | None = None,
     ) -> list[Any]:
         """Run a statement, and return its rows.
 
         Args:
-            statement: with `$schema` and `$versions` for a schema and its table of versions;
-                without values and with `prepare=False` it may be several.
+            statement: with `$schema` for a schema; without values and with `prepare=False` it may
+                be several.
             values: those of its parameters, by name.
-            schema, versions: their names.
+            schema: its name.
             prepare: False plans it for these very values.
 
         Raises:
@@ -115,11 +111,10 @@ class Connection(psycopg.AsyncConnection[TupleRow]):
                 " in each forked process"
             )
         cursor = self.cursor_class(self, row_factory=tuple_row)
-        text = in_schema(statement, schema, versions)
+        text = in_schema(statement, schema)
         await cursor.execute(text, values or None, prepare=prepare, binary=bool(values))
         result = cursor.pgresult
-        rows: list[Any] = await cursor.fetchall() if result is not None and result.nfields else []
-        return rows
+        return await cursor.fetchall() if result and result.nfields else []
 
     async def cancel_and_close(self) -> None:
         """Ask the server to end the statement that runs, and give the connection up.

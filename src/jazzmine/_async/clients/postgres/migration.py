@@ -98,13 +98,7 @@ class Tables:
     async def bring_up_to_date(self) -> bool:
         """Apply the migrations that are missing, and make the functions after them.
 
-        Returns:
-            whether there were any; only they may take longer than the connection's deadline.
-
-        Raises:
-            ConfigurationError: the schema is not one that this library can use, or not by this
-                role.
-            StoreUnavailableError: the configuration's `migration_timeout` has passed.
+        Return whether there were any: only they may take longer than the connection's deadline.
         """
         if not await self.pending():
             return False
@@ -123,12 +117,7 @@ class Tables:
     async def change_search(self, language: str | None) -> None:
         """Add the search index, make it anew and empty for another language, or remove it.
 
-        Args:
-            language: that of the stems, empty for none; None removes the index.
-
-        Raises:
-            ConfigurationError: the role may not change the schema.
-            StoreUnavailableError: the configuration's `migration_timeout` has passed.
+        The language is that of the stems, empty for none; None removes the index.
         """
 
         async def change() -> None:
@@ -155,8 +144,8 @@ class Tables:
         return applied or [], None if search is None else search.language
 
     async def _run(self, statements: str, values: Mapping[str, object] | None = None) -> list[Any]:
-        versions = self._component.versions
-        return await self._connection.run(statements, values, self._schema, versions, prepare=False)
+        statements = statements.replace("$versions", self._component.versions)
+        return await self._connection.run(statements, values, self._schema, prepare=False)
 
     async def _run_alone(self, change: Work[None]) -> None:
         """Change the schema in one transaction; other processes wait for the first.
@@ -188,11 +177,6 @@ class Tables:
                 await sleep(pause)
         except errors.QueryCanceled:
             pass  # by the server, at the same time
-        except errors.InsufficientPrivilege as error:
-            raise ConfigurationError(
-                f"the tables and functions in schema {self._schema!r} can't be brought up to date:"
-                f" {error.diag.message_primary}; call initialize() once as their owner"
-            ) from error
         except (errors.DuplicateTable, errors.DuplicateObject, errors.WrongObjectType) as error:
             raise ConfigurationError(
                 f"schema {self._schema!r} holds an object that jazzmine did not make, and whose"
