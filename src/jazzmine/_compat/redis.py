@@ -16,17 +16,6 @@ if TYPE_CHECKING:
     import redis
     import redis.asyncio
 
-__all__ = [
-    "AsyncAnyRedis",
-    "SyncAnyRedis",
-    "async_pool",
-    "async_redis",
-    "async_time_limit",
-    "sync_pool",
-    "sync_redis",
-    "sync_time_limit",
-]
-
 AsyncAnyRedis: TypeAlias = "redis.asyncio.Redis | redis.asyncio.RedisCluster"
 SyncAnyRedis: TypeAlias = "redis.Redis | redis.RedisCluster"
 

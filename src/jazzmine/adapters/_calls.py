@@ -16,17 +16,6 @@ from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.errors import ConflictError
 
-__all__ = [
-    "AsyncCalls",
-    "as_async",
-    "called_directly",
-    "completed",
-    "finished",
-    "require_session_id",
-    "require_several",
-    "retry_conflicts",
-]
-
 T = TypeVar("T")
 
 _RETRY_SECONDS = 30.0

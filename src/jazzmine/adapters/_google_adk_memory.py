@@ -16,8 +16,6 @@ from jazzmine.adapters._google_adk_events import conversation_id_of, event_messa
 from jazzmine.adapters._google_adk_state import SESSION_KEY
 from jazzmine.records.messages import FoundMessage, MessageRole
 
-__all__ = ["JazzmineMemoryService"]
-
 # How many messages with a query's words are looked through for memories.
 _MOST_FOUND = 2_000
 

@@ -20,15 +20,6 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
 from jazzmine.records.usage import TraceFilter
 
-__all__ = [
-    "RunRecorder",
-    "parsed_json",
-    "redacted",
-    "remember",
-    "shortened",
-    "unrecorded",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -10,8 +10,6 @@ from typing import Any, TypeVar
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine.adapters._calls import AsyncCalls, as_async, completed, finished
 
-__all__ = ["Steps"]
-
 T = TypeVar("T")
 
 # How long a plain call waits before it looks whether the event loop still runs, in s.

@@ -8,8 +8,6 @@ from typing import NamedTuple, TypeAlias
 from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["Data", "Lock", "Locked", "Save", "Stored", "new_mark", "outcome_of"]
-
 # The length of a mark. The marks of the last 16 saves are kept beside a state.
 _LENGTH = 16
 

@@ -23,8 +23,6 @@ from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
-__all__ = ["RedisClient"]
-
 # How many connections a store's own client opens.
 _CONNECTIONS = 16
 

@@ -15,8 +15,6 @@ from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreClosedError
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
-__all__ = ["InMemoryWorkingMemoryStore", "MemoryBackend", "in_memory_store"]
-
 
 class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in this process; they end with it.

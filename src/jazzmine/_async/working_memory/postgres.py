@@ -18,8 +18,6 @@ from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_o
 if TYPE_CHECKING:
     from jazzmine._async.clients.postgres.client import PostgresClient
 
-__all__ = ["PostgresBackend", "PostgresWorkingMemoryStore"]
-
 _ATTEMPTS = 4
 
 

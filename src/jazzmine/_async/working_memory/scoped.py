@@ -13,8 +13,6 @@ from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import checked_copy
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["ScopedWorkingMemoryStore"]
-
 
 class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemoryStore):
     """A working-memory store that sees and changes one user's working memories.

@@ -15,8 +15,6 @@ from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
-__all__ = ["MEMORY_TABLES", "SQLiteBackend", "SQLiteWorkingMemoryStore"]
-
 MEMORY_TABLES = Component("working_memory")
 
 

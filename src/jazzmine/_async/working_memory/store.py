@@ -20,8 +20,6 @@ from jazzmine.records.stored_memory import Data, Stored
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.tracing import call_span
 
-__all__ = ["WorkingMemoryStore"]
-
 
 class WorkingMemoryStore(TransitionMethods):
     """What each conversation is in the middle of.

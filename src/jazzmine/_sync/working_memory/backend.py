@@ -10,8 +10,6 @@ from jazzmine._sync.store import Backend
 from jazzmine.deadline import Deadline
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
-__all__ = ["Again", "WorkingMemoryBackend"]
-
 # Makes, from what is stored, the next save of a call; or returns it if there is nothing to save.
 Again: TypeAlias = "Callable[[Stored], Save | Stored]"
 

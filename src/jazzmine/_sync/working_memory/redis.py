@@ -17,8 +17,6 @@ from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import InvalidAddressError
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
 
-__all__ = ["RedisWorkingMemoryStore", "redis_store"]
-
 
 class RedisWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in Redis, shared by all processes that use it.

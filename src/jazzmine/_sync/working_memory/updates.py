@@ -28,8 +28,6 @@ from jazzmine.records.memory_base import set_unvalidated
 from jazzmine.records.stored_memory import Data, Lock, Locked, Save, Stored, new_mark
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["Block", "Decide", "Updates"]
-
 # What a call makes of what is stored, whose `data` is a working memory that it must not change, or
 # None. It returns the new data, None to delete them, or `data` itself to leave them; or it raises.
 # It may be called several times.

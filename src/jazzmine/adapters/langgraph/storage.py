@@ -32,8 +32,6 @@ from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, us
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem
 
-__all__ = ["AT_ONCE", "Storage"]
-
 #: How many items are read, or changed in one transaction.
 AT_ONCE = 200
 

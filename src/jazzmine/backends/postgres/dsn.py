@@ -15,8 +15,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from jazzmine.backends.addresses import wrong_option
 from jazzmine.errors import InvalidAddressError
 
-__all__ = ["Address"]
-
 # In s. An idle connection that a firewall has dropped is found, or kept open, in this time.
 _KEEPALIVES = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3}
 

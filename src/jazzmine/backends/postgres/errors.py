@@ -15,16 +15,6 @@ from jazzmine.errors import (
     StoreUnavailableError,
 )
 
-__all__ = [
-    "TimedOut",
-    "deadline_exceeded",
-    "is_disconnect",
-    "is_transient",
-    "translated",
-    "unavailable",
-    "without_row",
-]
-
 # The server ends the session, or has become read-only.
 _DISCONNECTS = (
     errors.AdminShutdown,

@@ -23,25 +23,6 @@ from jazzmine.records.item_rows import (
 from jazzmine.records.log import ANY
 from jazzmine.records.types import MAX_INT
 
-__all__ = [
-    "CHANGE",
-    "ERASE",
-    "GET",
-    "MOVE_USER",
-    "PRUNE",
-    "RENEW",
-    "RESTORE",
-    "change_parameters",
-    "in_order",
-    "item_rows",
-    "namespaces_page",
-    "outcomes_of",
-    "page",
-    "renewal_parameters",
-    "restored_parameters",
-    "rewriting",
-]
-
 # An array of bytes is sent in binary, "b": some settings of a server change what its text means.
 CHANGE = """
 SELECT $schema.jazzmine_change_items(

@@ -8,19 +8,6 @@ or lock, the caller asks again.
 
 from __future__ import annotations
 
-__all__ = [
-    "CONVERSATIONS",
-    "CREATE",
-    "DELETE",
-    "ERASE_EXPIRED",
-    "LOAD",
-    "LOCK",
-    "RENEW",
-    "SWEEP",
-    "SWEPT_AT_ONCE",
-    "WRITE",
-]
-
 SWEPT_AT_ONCE = 500
 
 _EXPIRES_AT = "now() + %(ttl)s * interval '1 millisecond'"

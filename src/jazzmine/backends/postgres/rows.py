@@ -24,19 +24,6 @@ from jazzmine.records.rows import Row
 from jazzmine.records.usage import UsageSummary
 from jazzmine.search.analyser import Analyser
 
-__all__ = [
-    "append_parameters",
-    "page_of",
-    "pruned_parameter",
-    "rewrite_parameters",
-    "row_values",
-    "store_parameters",
-    "stored_rows",
-    "summaries",
-    "whole_json",
-]
-
-
 # Records as parameters
 
 _TYPES = {

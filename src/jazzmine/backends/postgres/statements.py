@@ -10,37 +10,6 @@ from typing import Literal
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
 
-__all__ = [
-    "ALL_STORED",
-    "APPEND",
-    "CONVERSATION",
-    "CREATE_CONVERSATION",
-    "DELETE_CONVERSATION",
-    "DELETE_MESSAGE",
-    "ERASE",
-    "FLAG_MESSAGE",
-    "FORK",
-    "MESSAGE",
-    "MESSAGES_BY_IDS",
-    "MESSAGE_COUNTS",
-    "MOVE_USER",
-    "NEWEST_MESSAGE",
-    "NEWEST_NUMBERS",
-    "OLD_CONVERSATIONS",
-    "POP",
-    "PRUNE",
-    "REFUSALS",
-    "REWIND",
-    "REWRITE",
-    "STORE",
-    "STORE_ONE",
-    "TRACE",
-    "TRACES_OF_CONVERSATION",
-    "TRACE_OF_MESSAGE",
-    "VERSIONS",
-    "as_json",
-]
-
 
 def _object_of(table: Table) -> str:
     """Return the expression for the record, as JSON, of the row `page`.

@@ -34,8 +34,6 @@ from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff, begin_call, call_deadline, milliseconds
 from jazzmine.errors import ConfigurationError, StoreClosedError
 
-__all__ = ["PostgresClient"]
-
 # The pauses, in s, between the attempts at a call after the second one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
