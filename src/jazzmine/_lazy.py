@@ -26,6 +26,37 @@ MEMORY_RECORDS = (
 )
 ITEM_RECORDS = ("jazzmine.records.items",)
 
+# The module of each class in the folder of a kind of store.
+_STORES = {
+    "message_store": {
+        "MessageStore": "store",
+        "JSONMessageStore": "json",
+        "InMemoryMessageStore": "sqlite",
+        "MongoDBMessageStore": "mongodb",
+        "PostgresMessageStore": "postgres",
+        "SQLiteMessageStore": "sqlite",
+    },
+    "working_memory": {
+        "WorkingMemoryStore": "store",
+        "InMemoryWorkingMemoryStore": "memory",
+        "PostgresWorkingMemoryStore": "postgres",
+        "RedisWorkingMemoryStore": "redis",
+        "SQLiteWorkingMemoryStore": "sqlite",
+    },
+    "long_term_memory": {
+        "LongTermMemoryStore": "store",
+        "InMemoryLongTermMemoryStore": "sqlite",
+        "MongoDBLongTermMemoryStore": "mongodb",
+        "PostgresLongTermMemoryStore": "postgres",
+        "SQLiteLongTermMemoryStore": "sqlite",
+    },
+}
+
+
+def stores(api: str, kind: str) -> dict[str, str]:
+    """Return the modules of the stores of a kind in `_async` or `_sync`, by their names."""
+    return {name: f"jazzmine.{api}.{kind}.{module}" for name, module in _STORES[kind].items()}
+
 
 def attach(
     namespace: dict[str, Any],

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from jazzmine.adapters._calls import (
-    Direct,
+    AsyncCalls,
     as_async,
     completed,
     finished,
@@ -157,7 +157,7 @@ async def test_conflicts_are_tried_again() -> None:
 
     assert await retry_conflicts(attempt) == "done"
     left.append(ConflictError("third"))
-    assert completed(retry_conflicts(attempt, Direct(None))) == "done"
+    assert completed(retry_conflicts(attempt, AsyncCalls(None, in_threads=False))) == "done"
 
 
 async def test_conflicts_without_end_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:

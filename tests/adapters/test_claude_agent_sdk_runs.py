@@ -30,7 +30,8 @@ PROGRAM = "tests.adapters.claude_agent_sdk_program"
 
 @pytest.fixture
 def sessions(store: MessageStore) -> Any:
-    return sessions_of(store)
+    """Untyped, because tests append entries that the SDK's types do not know."""
+    return JazzmineSessionStore(store, user_id="u1", agent_id="a1")
 
 
 @pytest.fixture
@@ -38,9 +39,14 @@ def place(tmp_path: Path) -> Config:
     return {"storage": "sqlite", "path": f"{tmp_path}/messages.db"}
 
 
-def sessions_of(store: MessageStore | SyncMessageStore, user_id: str = "u1") -> Any:
-    """Untyped, because tests append entries that the SDK's types do not know."""
-    return JazzmineSessionStore(store, user_id=user_id, agent_id="a1")
+@pytest.fixture
+def homes(tmp_path: Path) -> list[Path]:
+    """The folders of two processes, beside the file that the tool reads."""
+    (tmp_path / "weather.txt").write_text("rain in Lisbon")
+    homes = [tmp_path / name for name in ("first", "second")]
+    for home in homes:
+        home.mkdir()
+    return homes
 
 
 async def test_the_sdks_functions_see_what_they_see_in_its_own_store(sessions: Any) -> None:
@@ -86,12 +92,7 @@ async def test_the_sdks_functions_see_what_they_see_in_its_own_store(sessions: A
 # Several processes
 
 
-def test_a_second_process_resumes_the_session(place: Config, tmp_path: Path) -> None:
-    (tmp_path / "weather.txt").write_text("rain in Lisbon")
-    homes = [tmp_path / name for name in ("first", "second")]
-    for home in homes:
-        home.mkdir()
-
+def test_a_second_process_resumes_the_session(place: Config, homes: list[Path]) -> None:
     (first,) = run_together(PROGRAM, place, ("turn", "Rain?"), home=homes[0])
     session_id, answer, _ = json.loads(first)
     again = ("turn", "And now?", session_id)
@@ -123,12 +124,7 @@ def test_a_second_process_resumes_the_session(place: Config, tmp_path: Path) -> 
     not hasattr(ClaudeAgentOptions(), "session_store_flush"),
     reason="this version of claude-agent-sdk stores nothing before the end of a turn",
 )
-def test_a_run_that_was_killed_in_a_tool_goes_on(place: Config, tmp_path: Path) -> None:
-    (tmp_path / "weather.txt").write_text("rain in Lisbon")
-    homes = [tmp_path / name for name in ("first", "second")]
-    for home in homes:
-        home.mkdir()
-
+def test_a_run_that_was_killed_in_a_tool_goes_on(place: Config, homes: list[Path]) -> None:
     (session_id,) = run_together(PROGRAM, place, ("killed", "Rain?"), home=homes[0])
     again = ("turn", "And now?", session_id.strip())
     (printed,) = run_together(PROGRAM, place, again, home=homes[1])

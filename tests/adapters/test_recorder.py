@@ -54,7 +54,9 @@ def test_calls_at_once_may_have_one_id(sync_store: MessageStore) -> None:
     assert not run.has_open_calls
 
 
-def test_calls_that_did_not_end_are_left_out(sync_store: MessageStore) -> None:
+def test_calls_that_did_not_end_are_left_out(
+    sync_store: MessageStore,
+) -> None:
     sync_store.store_conversation(Conversation(id="c", user_id="u", agent_id="a", title="t"))
     run = RunRecorder(called_directly(sync_store), "c", "u", "a")
     answer = Message(
@@ -71,3 +73,17 @@ def test_calls_that_did_not_end_are_left_out(sync_store: MessageStore) -> None:
     assert trace is not None
     assert [call.prompt_tokens for call in trace.llm_calls] == [3]
     assert trace.tool_traces == []
+
+
+def test_a_trace_whose_reply_was_lost_keeps_its_number(sync_store: MessageStore) -> None:
+    sync_store.store_conversation(Conversation(id="c", user_id="u", agent_id="a"))
+    run = RunRecorder(called_directly(sync_store), "c", "u", "a")
+    answer = Message(
+        conversation_id="c", user_id="u", role=MessageRole.ASSISTANT, original_content="Hm."
+    )
+    sync_store.append_messages("c", [answer], trace=completed(run.trace_with([answer])))
+
+    again = completed(run.trace_with([answer]))
+
+    assert again is not None
+    assert again.turn_number == 1

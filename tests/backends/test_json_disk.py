@@ -9,9 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -62,13 +61,6 @@ def test_a_store_whose_folder_vanishes_raises_until_it_is_back(
     assert store.get_message_by_id("m1") is not None
     store.store_message(message("m2"))
     assert store.get_message_by_id("m2") is not None
-
-
-def failing(call: Callable[..., Any], code: int) -> Callable[..., Any]:
-    def fail(*args: object, **kwargs: object) -> None:
-        raise OSError(code, os.strerror(code))
-
-    return fail
 
 
 def test_the_replacement_of_a_file_that_is_read_on_windows_is_tried_again(
@@ -134,7 +126,10 @@ def test_a_link_laid_where_the_new_file_goes_is_not_followed(
 
 
 def test_fsync_false_waits_for_no_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", failing(os.fsync, errno.EIO))
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
 
     with MessageStore.initialize({"path": str(path), "fsync": False}) as store:
         store.store_conversation(conversation("c1"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jazzmine.core.message_store import MessageStore
-from jazzmine.errors import StoreUnavailableError
+from jazzmine.errors import RecordTooLargeError, StoreUnavailableError
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.backends.postgres_samples import behind, config, conversation, message, trace
 from tests.faults.sizes import LENIENCE, TOLERANCE
@@ -87,3 +87,51 @@ async def test_a_call_without_a_free_connection_ends_at_the_deadline(
             # The connection of the first call may become free just before the second's deadline.
             assert outcomes[1] is None or isinstance(outcomes[1], StoreUnavailableError)
         await store.ping()
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"password": "wr0ng-secret"}, "password authentication failed"),
+        ({"dbname": "no_such_db"}, "does not exist"),
+        ({"host": "no-such-host.invalid"}, "no-such-host.invalid"),
+        ({"port": "1"}, ":1"),
+    ],
+)
+def test_a_wrong_address_raises_within_a_second_and_keeps_the_secret(
+    change: dict[str, str], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    dsn = postgres.changed(postgres.dsn(), **change)
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailableError) as raised:
+        SyncMessageStore.initialize({"storage": "postgres", "dsn": dsn})
+    assert time.monotonic() - started < 1.5 + TOLERANCE
+    assert says in str(raised.value)
+    shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
+    assert "wr0ng-secret" not in shown
+    assert postgres.PASSWORD not in shown
+
+
+# Concurrent calls, and what is too large
+
+
+async def test_messages_stored_in_opposite_orders_at_once_are_stored(schema: str) -> None:
+    # The server ends one of two that wait for each other, and its call is repeated.
+    async with await MessageStore.initialize(config(schema, pool_min=4)) as store:
+        await store.store_conversation(conversation())
+        given = [message(f"m{n}") for n in range(200)]
+        await store.store_messages(given)
+        calls = [store.store_messages(given[:: 1 - 2 * (n % 2)]) for n in range(6)]
+        await asyncio.gather(*calls)
+        assert await store.get_messages_by_conversation_id("c1") == given
+
+
+async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
+    long = "".join(chr(0x4E00 + (n * n * 7919) % 20_000) for n in range(20_000))
+    async with await MessageStore.initialize(config(schema)) as store:
+        with pytest.raises(RecordTooLargeError):
+            await store.store_conversation(conversation(long))
+        assert await store.get_conversation_by_id(long) is None

@@ -9,10 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from jazzmine._sync.clients.postgres.connection import Connector
+from jazzmine._sync.clients.postgres.client import PostgresClient
 from jazzmine.backends.postgres import pages
 from jazzmine.backends.postgres import statements as sql
-from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.rows import (
     append_parameters,
     row_values,
@@ -38,7 +37,7 @@ def filled() -> Iterator[tuple[psycopg.Connection[Any], str]]:
         MessageStore.initialize(config(schema)).close()
         given = PostgresConfig(dsn=postgres.dsn(), timeout=600.0)
         # It has the settings of a store.
-        with Connector(Address.of(given.dsn), given).open() as connection:
+        with PostgresClient(given).apart() as connection:
             connection.deadline, connection.prepare_threshold = None, None
             # The records are known to fit, so no foreign key is checked, which takes a third.
             connection.execute("SET session_replication_role = replica")

@@ -241,5 +241,7 @@ def test_a_role_that_may_not_change_tables_is_told_so(
     admin.execute(f'GRANT CREATE ON SCHEMA "{schema}" TO {granted}'.encode())
     with pytest.raises(ConfigurationError, match=r"must be owner.*`jazzmine doctor`"):
         open_as(granted, schema)
+    (finding,) = failures(granted, schema)
+    assert "as the owner of its tables" in finding.text
     MessageStore.initialize(config(schema)).close()
     open_as(granted, schema).close()

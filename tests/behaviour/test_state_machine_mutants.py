@@ -14,7 +14,7 @@ from jazzmine._async.message_store.backend import TraceKey
 from jazzmine._async.message_store.scoped import ScopedMessageStore
 from jazzmine._async.message_store.sqlite import SQLiteBackend
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
-from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.backends.sqlite.rows import MESSAGE_TABLES
 from jazzmine.core.message_store import (
     Conversation,
     Message,

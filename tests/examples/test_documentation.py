@@ -2,7 +2,8 @@
 
 The blocks of a page run in their order and in one namespace, in an empty folder. A block that must
 not run says why in a comment before it: `<!-- not run: it needs a model -->`. The output of a
-block is compared with the block titled "Output" that follows.
+block is compared with the block titled "Output" that follows. The page of each back end lists its
+options with their defaults, and links lead to files.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import gc
 import inspect
 import io
 import logging
+import os
 import re
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.util._once import Once
 
+from jazzmine import config
+from jazzmine.config import BackendConfig
 from tests.adapters.frameworks import FRAMEWORKS, missing
 from tests.servers import mongodb, postgres, redis
 
@@ -138,3 +142,57 @@ def test_the_blocks_of_a_page_run(
     # What the page left open fails this test, and not one that runs while it is collected.
     names.clear()
     gc.collect()
+
+
+# Links
+
+
+GUIDES = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "tests/README.md"]
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_every_link_leads_to_a_file(guide: str) -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", (ROOT / guide).read_text(encoding="utf-8"))
+
+    assert [link for link in links if not ((ROOT / guide).parent / link).exists()] == []
+
+
+def test_every_file_of_the_map_of_the_tests_is_there() -> None:
+    tests = ROOT / "tests"
+    names = re.findall(r"`([\w/*]+\.py)`", (tests / "README.md").read_text(encoding="utf-8"))
+    folders = [tests, tests / "behaviour"]
+
+    assert len(names) > 50
+    assert [name for name in names if not any(any(at.glob(name)) for at in folders)] == []
+
+
+# Options
+
+
+BACKENDS = ROOT / "docs" / "backends"
+OPTIONS = [
+    pytest.param(kind, option, id=f"{kind.storage}-{option.name}")
+    for kind in vars(config).values()
+    if isinstance(kind, type) and issubclass(kind, BackendConfig) and hasattr(kind, "storage")
+    for option in fields(kind)
+]
+
+
+def written(default: object) -> set[str]:
+    """How a page may write a default."""
+    if default is MISSING:
+        return {"(required)"}
+    if isinstance(default, (bool, str, os.PathLike)):
+        return {f"`{default}`"}
+    return {f"{default:g}"} if isinstance(default, (int, float)) else {str(default)}
+
+
+@pytest.mark.parametrize(("kind", "option"), OPTIONS)
+def test_an_option_is_in_the_table_of_its_page(
+    kind: type[BackendConfig], option: Field[Any]
+) -> None:
+    page = BACKENDS / f"{kind.storage}.md"
+    text = (BACKENDS / "index.md").read_text("utf-8") + page.read_text("utf-8")
+    table = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", text, re.MULTILINE))
+    assert option.name in table, f"docs/backends/{page.name} has to list the option {option.name}"
+    assert table[option.name] in written(option.default)

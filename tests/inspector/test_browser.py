@@ -163,14 +163,6 @@ async def test_the_timeline_of_an_answer_is_loaded_when_it_is_opened(page: Page)
     await expect(trace.locator(".timeline > li").first).to_be_visible()
 
 
-async def test_a_tool_call_is_folded_until_it_is_opened(page: Page) -> None:
-    await page.goto("/conversation?id=c1")
-    tool = page.locator("details.tool").first
-    await expect(tool.locator("pre").first).to_be_hidden()
-    await tool.locator("summary").click()
-    await expect(tool.locator("pre").first).to_be_visible()
-
-
 async def test_without_scripts_the_parts_are_links(browser: Browser, program: Served) -> None:
     context = await browser.new_context(java_script_enabled=False, base_url=program.base)
     page = await context.new_page()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args
@@ -11,6 +13,7 @@ from zlib import crc32
 
 import pytest
 
+from jazzmine import core
 from jazzmine.backends.mongodb.indexes import FORMAT
 from jazzmine.core import MessageStore
 from jazzmine.encryption.fields import ENCRYPTED, PARTS, READABLE
@@ -19,6 +22,7 @@ from jazzmine.records.base import Record
 from tests.backends.predecessor_names import names_of_source
 from tests.behaviour.calls import CALLS
 from tests.behaviour.model import Model
+from tests.behaviour.samples import full_message, full_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 BACKENDS = ROOT / "src/jazzmine/backends"
@@ -84,6 +88,56 @@ def has_bare_text(annotation: Any, metadata: list[Any]) -> bool:
     if metadata or hasattr(annotation, "__metadata__"):
         return False
     return annotation is str or any(has_bare_text(part, []) for part in get_args(annotation))
+
+
+def fields_of(kind: Any) -> list[str]:
+    """Return the names of the fields of a record; none of another class."""
+    if issubclass(kind, Record):
+        return list(kind.model_fields)
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    return []
+
+
+PUBLIC = {name: getattr(core, name) for name in dir(core)}
+DESCRIBED = {name: one for name, one in PUBLIC.items() if inspect.isclass(one) and fields_of(one)}
+
+
+def described(kind: type) -> list[str]:
+    """Return the names in a docstring's section `Attributes`, or in `Args` of a plain class."""
+    _, _, section = (inspect.getdoc(kind) or "").partition(":\n    ")
+    entries = re.findall(r"^(?:    )?((?:\w+, )*\w+): \S", section, re.MULTILINE)
+    return [name for entry in entries for name in entry.split(", ")]
+
+
+def test_every_field_of_a_record_is_described_in_the_order_of_the_fields() -> None:
+    assert {"Message", "TurnTrace", "WorkingMemory", "Slot", "MemoryItem"} <= {*DESCRIBED}
+    for kind in DESCRIBED.values():
+        assert described(kind) == fields_of(kind), kind
+
+
+def at_defaults(records: list[Record]) -> Iterator[str]:
+    """Yield the fields that every record of a class leaves at their defaults."""
+    by_class: dict[type[Record], list[Record]] = {}
+    for record in records:
+        by_class.setdefault(type(record), []).append(record)
+    for kind, found in by_class.items():
+        for name, field in kind.model_fields.items():
+            values = [getattr(record, name) for record in found]
+            if field.default_factory is not None:
+                unset = not any(values)  # a list or a dict; ids and times are never empty
+            else:
+                unset = not field.is_required() and all(v == field.default for v in values)
+            if unset:
+                yield f"{kind.__name__}.{name}"
+            nested = [item for value in values if isinstance(value, list) for item in value]
+            yield from at_defaults([item for item in nested if isinstance(item, Record)])
+
+
+@pytest.mark.parametrize("sample", [full_message(), full_trace()], ids=["message", "trace"])
+def test_a_full_sample_leaves_no_field_at_its_default(sample: Record) -> None:
+    unset = [name for name in at_defaults([sample]) if name != "TurnTrace.copied_from"]  # by a fork
+    assert not unset, f"give these another value in tests/behaviour/samples.py: {unset}"
 
 
 @cache

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import jazzmine
-from jazzmine.backends.sqlite.connection import Connection, create_file, file_uri
+from jazzmine.backends.sqlite.connection import Connection, create_file
 from jazzmine.sync.message_store import MessageStore
 
 # The standard library, filelock and pydantic have ways of their own on Windows.
@@ -92,11 +92,6 @@ def test_a_drive_of_windows_is_no_scheme() -> None:
     with pytest.raises(Exception, match="end of the path does not say") as caught:
         MessageStore.initialize(r"C:\data\agent.txt")
     assert "C:" not in str(caught.value)
-
-
-def test_a_path_becomes_a_uri_whatever_is_in_it(tmp_path: Path) -> None:
-    path = tmp_path / "50% of a?b#c.db"
-    assert file_uri(str(path), "mode=rw").endswith("/50%25%20of%20a%3Fb%23c.db?mode=rw")
 
 
 @pytest.mark.parametrize(("platform", "flushes"), [("darwin", 1), ("linux", 0)])

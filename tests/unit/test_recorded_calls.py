@@ -71,16 +71,28 @@ class UnprintableError(Exception):
 
 
 @KINDS
-def test_an_exception_without_a_text_goes_through_as_it_is(
-    recorder: TurnRecorder, kind: str
+@pytest.mark.parametrize(
+    ("raised", "noted"),
+    [
+        (ConnectionError("no answer"), "ConnectionError: no answer"),
+        (UnprintableError(), "UnprintableError: <UnprintableError>"),
+    ],
+    ids=["text", "no text"],
+)
+@pytest.mark.every_combination
+def test_an_exception_is_noted_and_goes_through_as_it_is(
+    recorder: TurnRecorder, kind: str, raised: Exception, noted: str
 ) -> None:
-    raised = UnprintableError()
-    with pytest.raises(UnprintableError) as caught, block(recorder, kind):
+    with pytest.raises(type(raised)) as caught, block(recorder, kind):
         raise raised
 
     assert caught.value is raised
-    assert calls(recorder)[0].error.startswith("UnprintableError")
-    assert calls(recorder)[0].success is False
+    [call] = calls(recorder)
+    assert (call.success, call.error) == (False, noted)
+    assert recorder.trace.errors == [f"m: {noted}"]
+    for tool in recorder.trace.tool_traces:
+        assert tool.traceback is not None
+        assert f'"{__file__}", line ' in tool.traceback
 
 
 @KINDS

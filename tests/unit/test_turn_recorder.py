@@ -96,27 +96,6 @@ def test_the_history_of_a_provider_can_be_made_from_the_messages() -> None:
     assert last.metadata == {}
 
 
-@pytest.mark.parametrize("block", ["model", "tool"])
-def test_an_exception_is_noted_and_goes_on(block: str) -> None:
-    recorder = begun()
-    recorder.user("Hello")
-    open_block: Any = recorder.model_call("m") if block == "model" else recorder.tool_call("m")
-
-    with pytest.raises(ConnectionError, match="no answer"), open_block:
-        raise ConnectionError("no answer")
-
-    trace = recorder.trace
-    calls: list[Any] = [*trace.llm_calls, *trace.tool_traces]
-    [call] = calls
-    assert call.success is False
-    assert call.error == "ConnectionError: no answer"
-    assert trace.errors == ["m: ConnectionError: no answer"]
-    for tool in trace.tool_traces:
-        assert tool.traceback is not None
-        assert f'"{__file__}", line ' in tool.traceback
-        assert tool.traceback.endswith("ConnectionError: no answer\n")
-
-
 def test_the_trace_of_a_turn_without_an_answer_belongs_to_the_question() -> None:
     recorder = begun()
     recorder.error(ValueError())

@@ -8,23 +8,7 @@ from jazzmine.records.flow import ActiveFlowState, Slot
 from jazzmine.records.memory_json import to_json
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
-from jazzmine.records.working_memory import WorkingMemory
 from tests.unit.memories import new_memory
-
-
-def test_histories_that_an_older_version_let_grow_are_cut_by_the_next_change() -> None:
-    grown = new_memory().to_dict()
-    grown["topic_history"] = [{"turn_number": n, "intent": "x"} for n in range(1000)]
-    record = {"flow_name": "n", "flow_type": "flow", "status": "completed"}
-    turns = {"started_at_turn": 0, "ended_at_turn": 0}
-    grown["flow_history"] = [{"flow_id": f"f{n}", **record, **turns} for n in range(1000)]
-    memory = WorkingMemory.from_dict(grown)
-    assert (memory.topic_count, memory.flow_count) == (1000, 1000)
-
-    memory.end_turn("Hello", "greet")
-
-    assert (len(memory.topic_history), len(memory.flow_history)) == (50, 50)
-    assert (memory.topic_count, memory.flow_count) == (1000, 1000)
 
 
 def test_a_long_conversation_stays_as_large_as_a_short_one() -> None:

@@ -226,7 +226,9 @@ MUTANTS: dict[type[WorkingMemory], str] = {
     StartsWithRawResults: "call.result is None",
     DropsTheRawResultOfTheTurn: "last_tool_result.result == call.result",
     ForgetsTheStatus: "self.memory.status is STATUS_OF_FLOW[flow.status]",
-    CountsAMessageTwice: "timeless(again) / memory.begin_turn(cache)) is applies",
+    CountsAMessageTwice: (
+        "timeless(again) / memory.begin_turn(cache)) is applies / memory.turn_number == number"
+    ),
     LeavesTheQuestionOfAChangedSlotOpen: "self.memory.pending_confirmation is None",
     CompletesAnotherFlow: 'getattr(memory, ending)("another") / timeless(again)',
     ConfirmsAnotherQuestion: "not other",
@@ -244,4 +246,4 @@ def test_the_rules_catch_a_working_memory_that(broken: type[WorkingMemory], asse
         run_until_it_fails(BrokenConversation)
 
     broken_rule = str(failure.traceback[-1].statement)
-    assert any(part in broken_rule for part in assertion.split(" / "))
+    assert any(part in broken_rule for part in assertion.split(" / ")), broken_rule

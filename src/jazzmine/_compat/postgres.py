@@ -17,8 +17,6 @@ from psycopg_pool.pool_async import StopWorker
 
 from jazzmine._compat.concurrency import async_finish
 
-__all__ = ["AsyncDriverPool", "AsyncPoolAccess", "SyncDriverPool", "SyncPoolAccess"]
-
 C = TypeVar("C", bound=Connection[Any])
 
 A = TypeVar("A", bound=AsyncConnection[Any])

@@ -86,7 +86,7 @@ def _new_stores(config: BackendConfig, embed: Embed | None) -> Stores:
         from jazzmine._sync.clients.sqlite import file_client
         from jazzmine._sync.working_memory.sqlite import MEMORY_TABLES
         from jazzmine.backends.sqlite.items import ITEM_TABLES
-        from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+        from jazzmine.backends.sqlite.rows import MESSAGE_TABLES
 
         client["client"] = file_client(config, MESSAGE_TABLES, MEMORY_TABLES, ITEM_TABLES)
     return Stores(

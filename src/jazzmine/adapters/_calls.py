@@ -16,17 +16,6 @@ from jazzmine._compat.concurrency import async_run_blocking as run_blocking
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.errors import ConflictError
 
-__all__ = [
-    "Direct",
-    "as_async",
-    "called_directly",
-    "completed",
-    "finished",
-    "require_session_id",
-    "require_several",
-    "retry_conflicts",
-]
-
 T = TypeVar("T")
 
 _RETRY_SECONDS = 30.0
@@ -73,7 +62,7 @@ def as_async(
     if not isinstance(store, kinds):
         kind = type(store).__name__
         raise TypeError(f"{name} must be a {kinds[0].__name__} that is open, not {kind}")
-    return store if isinstance(store, kinds[0]) else _InThreads(store)
+    return store if isinstance(store, kinds[0]) else AsyncCalls(store, in_threads=True)
 
 
 def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStore:
@@ -88,35 +77,26 @@ def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStor
             f"store must be an open MessageStore of jazzmine.sync, not {kind}; with a store of"
             " jazzmine.core, await this, or write `async with`"
         )
-    return cast(AsyncMessageStore, Direct(store))
+    return cast(AsyncMessageStore, AsyncCalls(store, in_threads=False))
 
 
-class Direct:
-    """Gives a sync store the async API: each call is done at once, and waits for no event loop."""
+class AsyncCalls:
+    """Gives a sync store the async API.
 
-    def __init__(self, store: Any) -> None:
-        self._store = store
+    Args:
+        store: the store.
+        in_threads: whether a call runs in a worker thread, or at once, without an event loop.
+    """
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        method = getattr(self._store, name)
-
-        async def run(*args: Any, **kwargs: Any) -> Any:
-            return method(*args, **kwargs)
-
-        return run
-
-
-class _InThreads:
-    """Runs each call of a sync store in a worker thread; it belongs to no event loop."""
-
-    def __init__(self, store: object) -> None:
-        self._store = store
+    def __init__(self, store: object, *, in_threads: bool) -> None:
+        self._store, self.in_threads = store, in_threads
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = getattr(self._store, name)
 
         async def run(*args: Any, **kwargs: Any) -> Any:
-            return await run_blocking(partial(method, *args, **kwargs))
+            call = partial(method, *args, **kwargs)
+            return await run_blocking(call) if self.in_threads else call()
 
         return run
 
@@ -140,7 +120,7 @@ async def finished(call: Awaitable[T]) -> T:
 
 
 def completed(call: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never waits, such as one on a `Direct` store."""
+    """Return the result of a coroutine that never waits, as on `AsyncCalls` without threads."""
     try:
         call.send(None)
     except StopIteration as done:
@@ -163,7 +143,7 @@ async def retry_conflicts(attempt: Callable[[], Awaitable[T]], store: object = N
             if time.monotonic() >= until:
                 raise
         pause = random.uniform(0, longest)
-        if isinstance(store, Direct):
+        if isinstance(store, AsyncCalls) and not store.in_threads:
             time.sleep(pause)  # noqa: ASYNC251 - no event loop waits for this
         else:
             await asyncio.sleep(pause)

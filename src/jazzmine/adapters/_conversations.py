@@ -17,15 +17,6 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = [
-    "Conversations",
-    "append_with_traces",
-    "finish_when_dropped",
-    "newest_shown",
-    "redact",
-    "retitle",
-]
-
 # How many messages are read at once.
 _PAGE = 500
 

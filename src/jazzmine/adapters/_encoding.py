@@ -7,8 +7,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["decoded", "encoded", "readable"]
-
 # Values that JSON has no form for are objects with one of these keys.
 _BYTES, _TEXT, _TUPLE, _PAIRS = "$bytes", "$text", "$tuple", "$pairs"
 _TAGS = frozenset({_BYTES, _TEXT, _TUPLE, _PAIRS})

@@ -13,15 +13,6 @@ from jazzmine.adapters._items import Described, call_text, described, item_messa
 from jazzmine.adapters._pairs import Part, whole
 from jazzmine.records.messages import Conversation, Message, MessageRole
 
-__all__ = [
-    "conversation_id_of",
-    "event_delta",
-    "event_message",
-    "event_of",
-    "place_of",
-    "visible_events",
-]
-
 _KEY = "google_adk"
 
 

@@ -11,11 +11,10 @@ from google.adk.sessions.session import Session
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, finished
+from jazzmine.adapters._conversations import Conversations
 from jazzmine.adapters._google_adk_events import conversation_id_of, event_message, event_of
 from jazzmine.adapters._google_adk_state import SESSION_KEY
-from jazzmine.records.messages import Conversation, FoundMessage, MessageRole
-
-__all__ = ["JazzmineMemoryService"]
+from jazzmine.records.messages import FoundMessage, MessageRole
 
 # How many messages with a query's words are looked through for memories.
 _MOST_FOUND = 2_000
@@ -38,8 +37,8 @@ class JazzmineMemoryService(BaseMemoryService):
     """
 
     def __init__(self, store: AsyncMessageStore | MessageStore, *, limit: int = 20) -> None:
+        self._given, self._limit = store, limit
         self._store: AsyncMessageStore = as_async(store)
-        self._limit = limit
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
@@ -86,14 +85,8 @@ class JazzmineMemoryService(BaseMemoryService):
         ids = {message.id for message in known}
         new = [message for message in messages if message.id not in ids]
         if new:
-            conversation = Conversation(
-                id=conversation_id,
-                user_id=session.user_id,
-                agent_id=session.app_name,
-                created_at=min(message.timestamp for message in new),
-            )
-            await finished(self._store.get_or_create_conversation(conversation))
-            await finished(self._store.append_messages(conversation_id, new))
+            conversations = Conversations(self._given, session.user_id, session.app_name)
+            await finished(conversations.append(conversation_id, new))
 
 
 def _memory(found: FoundMessage) -> MemoryEntry | None:

@@ -13,8 +13,6 @@ from jazzmine.adapters._conversations import finish_when_dropped
 from jazzmine.adapters._google_adk_events import conversation_id_of
 from jazzmine.adapters._recorder import RunRecorder, remember, unrecorded
 
-__all__ = ["JazzmineTracePlugin"]
-
 # The invocation that the code of a task belongs to.
 _INVOCATION: ContextVar[str] = ContextVar("jazzmine_invocation", default="")
 

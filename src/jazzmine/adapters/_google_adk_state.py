@@ -13,8 +13,6 @@ from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.records.items import MemoryItem, PutItem
 from jazzmine.records.messages import Conversation
 
-__all__ = ["SESSION_KEY", "Cause", "SharedState", "session_cause", "split_state"]
-
 # The key in the metadata of a session's conversation of what the session began with.
 SESSION_KEY = "google_adk_session"
 

@@ -10,8 +10,6 @@ from jazzmine.adapters._encoding import decoded, encoded, readable
 from jazzmine.records.messages import Message, MessageRole
 from jazzmine.records.storable import storable_json
 
-__all__ = ["Described", "call_text", "described", "item_message", "item_of", "role_of", "text_of"]
-
 T = TypeVar("T")
 
 _ROLES = {

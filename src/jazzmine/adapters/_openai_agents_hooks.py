@@ -13,8 +13,6 @@ from jazzmine.adapters._calls import called_directly, completed, finished
 from jazzmine.adapters._conversations import Conversations
 from jazzmine.adapters._recorder import RunRecorder, parsed_json
 
-__all__ = ["RUN", "JazzmineRunHooks", "note_item", "part_of"]
-
 # What the SDK gives a model in place of the result of a function tool that raised, or timed out.
 _TOOL_FAILED = re.compile(r"An error occurred while running the tool|Tool '.*' timed out after ")
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-__all__ = ["Part", "whole"]
-
-
 # What stays whatever becomes of its neighbours.
 _ALONE = frozenset(("said", "other", "end"))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -30,7 +29,6 @@ _IDS = UUID("6c7a5b5e-2a51-4f0c-8f57-0c1f8f0f7a55")
 _RECORDS = TypeAdapter(ConversationRecord)
 
 
-@dataclass
 class Log:
     """The messages of a conversation, oldest first, and the entries among them.
 
@@ -42,12 +40,11 @@ class Log:
         messages: all messages of a conversation, or its newest ones.
     """
 
-    messages: Sequence[Message]
-    _places: dict[str | None, int] = field(default_factory=dict)
-    _entries: dict[int, dict[str, Any]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for index, message in enumerate(self.messages):
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._places: dict[str | None, int] = {}
+        self._entries: dict[int, dict[str, Any]] = {}
+        for index, message in enumerate(messages):
             payload = _payload(message)
             if "message" in payload and not message.is_flagged:
                 self._entries[index] = payload
@@ -56,15 +53,15 @@ class Log:
 
     def record(self) -> ConversationRecord | None:
         """Return the newest record, with the ids of this conversation's messages."""
-        for index, message in reversed(list(enumerate(self.messages))):
+        for index, message in reversed(list(enumerate(self._messages))):
             if "record" in _payload(message):
                 record = record_of(message)
                 if record is None:
                     return None
                 head = self._at(record.head_id, index + 1, record)
-                record.head_id = None if head is None else self.messages[head].id
+                record.head_id = None if head is None else self._messages[head].id
                 tips = [self._places[tip] for tip in record.branches if tip in self._places]
-                record.branches = [self.messages[tip].id for tip in tips]
+                record.branches = [self._messages[tip].id for tip in tips]
                 return record
         return None
 
@@ -79,7 +76,7 @@ class Log:
         while place is not None and (limit is None or len(line) <= limit):
             line.append(place)
             place = self._at(self._entries[place]["parent"], place)
-        ids = [self.messages[place].id for place in line]
+        ids = [self._messages[place].id for place in line]
         parents = [*ids[1:], None]
         contents = ModelMessagesTypeAdapter.validate_python(
             [self._entries[place]["message"] for place in line[:limit]]

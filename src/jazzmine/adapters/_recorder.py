@@ -20,15 +20,6 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
 from jazzmine.records.usage import TraceFilter
 
-__all__ = [
-    "RunRecorder",
-    "parsed_json",
-    "redacted",
-    "remember",
-    "shortened",
-    "unrecorded",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -287,14 +278,16 @@ class RunRecorder:
         return True
 
     async def _trace_of(self, message_id: str, earlier: TurnTrace | None = None) -> TurnTrace:
+        trace = self.measured(message_id)
         if self._stored is not None:
             number = self._stored.turn_number
         elif earlier is not None:
             number = earlier.turn_number + 1
         else:
             newest = await self._newest_traces()
-            number = max((trace.turn_number for trace in newest), default=0) + 1
-        trace = self.measured(message_id)
+            # It is among them if it was stored, and the reply was lost.
+            others = [other.turn_number for other in newest if other.id != trace.id]
+            number = max(others, default=0) + 1
         trace = redacted(trace) if self.is_redacted else trace
         return trace.model_copy(update={"turn_number": number, "user_id": self.user_id})
 

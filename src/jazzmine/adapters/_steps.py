@@ -8,9 +8,7 @@ from concurrent.futures import wait
 from typing import Any, TypeVar
 
 from jazzmine._compat.concurrency import async_run_blocking as run_blocking
-from jazzmine.adapters._calls import Direct, as_async, completed, finished
-
-__all__ = ["Steps"]
+from jazzmine.adapters._calls import AsyncCalls, as_async, completed, finished
 
 T = TypeVar("T")
 
@@ -36,7 +34,7 @@ class Steps:
 
     def __init__(self, store: Any, kinds: tuple[type[Any], type[Any]]) -> None:
         self.is_async: bool = as_async(store, kinds) is store
-        self.store: Any = store if self.is_async else Direct(store)
+        self.store: Any = store if self.is_async else AsyncCalls(store, in_threads=False)
         self._loop: asyncio.AbstractEventLoop | None = (
             asyncio.get_running_loop() if self.is_async else None
         )

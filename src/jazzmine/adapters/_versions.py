@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
-__all__ = ["supported"]
-
 
 @contextmanager
 def supported(package: str, oldest: str, too_new: str) -> Iterator[None]:

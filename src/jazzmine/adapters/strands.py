@@ -221,8 +221,6 @@ class JazzmineSessionRepository(SessionRepository):
         """Return messages of an agent, by `message_id`; flagged ones are left out.
 
         Args:
-            session_id: the session.
-            agent_id: the agent.
             limit: how many at most.
             offset: the `message_id` of the first one: how many the agent has left out, whether or
                 not they are still stored.

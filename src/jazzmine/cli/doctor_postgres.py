@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
-import psycopg
-
-from jazzmine._sync.clients.postgres.connection import Connection, Connector
-from jazzmine._sync.clients.postgres.migration import Tables, first_schema
+from jazzmine._sync.clients.postgres.client import PostgresClient
+from jazzmine._sync.clients.postgres.migration import Tables
 from jazzmine.backends.postgres import doctor
-from jazzmine.backends.postgres.dsn import Address
-from jazzmine.backends.postgres.errors import translated, unavailable
 from jazzmine.backends.postgres.schema import Component
 from jazzmine.config import PostgresConfig
 from jazzmine.errors import ConfigurationError
@@ -23,8 +18,9 @@ from jazzmine.findings import Finding, clocks_compared, failed, fine
 
 def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Finding]:
     """Yield what is found about the server, and the tables of one kind of store."""
-    with _connected(config) as connection:
-        schema, info = config.schema or first_schema(connection), connection.info
+    client = PostgresClient(config, component)
+    with client.apart() as connection:
+        schema, info = client.schema, connection.info
         named = {
             "schema": schema,
             "versions": component.versions,
@@ -51,7 +47,8 @@ def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Fin
             tables = Tables(connection, replace(config, schema=schema), component)
             if pending := tables.pending():
                 steps = ", ".join(f"{step.version:04} {step.name}" for step in pending)
-                yield failed(f"to do: apply {steps} to schema {schema!r}", "jazzmine migrate")
+                text = f"to do: apply {steps} to schema {schema!r}, as the owner of its tables"
+                yield failed(text, "jazzmine migrate")
                 return
         except ConfigurationError as error:
             yield failed(str(error), "see the message")
@@ -70,17 +67,3 @@ def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Fin
                 text = f"the sequence of the table {table} is behind its rows"
                 yield failed(text, f"{statement};")
         yield from doctor.check_indexes(schema, component, rows(doctor.INDEXES))
-
-
-@contextmanager
-def _connected(config: PostgresConfig) -> Iterator[Connection]:
-    address = Address.of(config.dsn, config.timeout, config.url_options())
-    try:
-        connection = Connector(address, config).open()
-    except psycopg.Error as error:
-        raise unavailable(error, address.name) from error
-    with closing(connection):
-        try:
-            yield connection
-        except psycopg.Error as error:
-            raise translated(error, address.name) from error

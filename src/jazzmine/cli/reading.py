@@ -80,15 +80,14 @@ def list_conversations(
 
     Example: `jazzmine ls --user ada --limit 10`
     """
-    if user is not None and agent is not None:
-        raise typer.BadParameter("give --user or --agent, not both")
+    page: dict[str, Any] = {"limit": limit + 1, "after": after}
     with stores.messages.open() as opened:
-        if user is not None:
-            listed = opened.get_conversations_by_user_id(user, limit=limit + 1, after=after)
-        elif agent is not None:
-            listed = opened.get_conversations_by_agent_id(agent, limit=limit + 1, after=after)
+        if agent is not None:
+            listed = opened.get_conversations_by_agent_id(agent, user_id=user, **page)
+        elif user is not None:
+            listed = opened.get_conversations_by_user_id(user, **page)
         else:
-            listed = opened.get_conversations(limit=limit + 1, after=after)
+            listed = opened.get_conversations(**page)
     columns = ["updated", "conversation", "user", "agent", "title"]
     print_list(
         first_of(listed, limit),

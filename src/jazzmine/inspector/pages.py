@@ -36,9 +36,6 @@ RESULTS = 50
 # The first text of a user is among so many messages.
 FIRST = 5
 
-# Of how many conversations of a user those with an agent are searched for one page.
-SEARCHED = 2_000
-
 DAYS = 30
 
 
@@ -156,18 +153,15 @@ class Pages:
 
     async def _listed(self, user: str, agent: str, after: str | None) -> _Page:
         store = self._store
-        # No index has both, and a user has few conversations.
-        size = SEARCHED if user and agent else CONVERSATIONS
-        if user:
-            read = await store.get_conversations_by_user_id(user, limit=size + 1, after=after)
-        elif agent:
-            read = await store.get_conversations_by_agent_id(agent, limit=size + 1, after=after)
+        wanted: dict[str, Any] = {"limit": CONVERSATIONS + 1, "after": after}
+        if agent:
+            read = await store.get_conversations_by_agent_id(agent, user_id=user or None, **wanted)
+        elif user:
+            read = await store.get_conversations_by_user_id(user, **wanted)
         else:
-            read = await store.get_conversations(limit=size + 1, after=after)
-        matches = [each for each in read[:size] if not agent or each.agent_id == agent]
-        page = matches[:CONVERSATIONS]
-        end = page[-1:] if len(page) == CONVERSATIONS else read[size - 1 : size]
-        return page, end[0].id if end and end[0] is not read[-1] else None
+            read = await store.get_conversations(**wanted)
+        page = read[:CONVERSATIONS]
+        return page, page[-1].id if len(read) > len(page) else None
 
     # A conversation
 

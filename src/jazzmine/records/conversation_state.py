@@ -19,8 +19,6 @@ from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
 from jazzmine.records.types import Id, Int64, JsonObject, Text
 
-__all__ = ["ConversationState"]
-
 
 @memory_record
 class ConversationState(MemoryRecord):

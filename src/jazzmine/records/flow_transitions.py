@@ -21,8 +21,6 @@ from jazzmine.records.memory_base import (
 )
 from jazzmine.records.unknown_fields import KEPT
 
-__all__ = ["STRICT", "FlowTransitions", "transition"]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 AnyTransition = TypeVar("AnyTransition", bound=Callable[..., bool])

@@ -19,8 +19,6 @@ from jazzmine.records.turn import TurnCache, WorkspaceEntity
 from jazzmine.records.types import copy_json
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["confirmation_copy", "deep_copy", "partial_copy"]
-
 
 def partial_copy(memory: WorkingMemory) -> WorkingMemory:
     """Return a copy for a transition to change.

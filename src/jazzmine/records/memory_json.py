@@ -10,8 +10,6 @@ from jazzmine.records.memory_base import with_class
 from jazzmine.records.unknown_fields import FORMAT, KEPT, write_back
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["from_json", "to_json"]
-
 _HEAD = b'{"format":%d,' % FORMAT
 
 

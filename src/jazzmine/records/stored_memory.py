@@ -8,8 +8,6 @@ from typing import NamedTuple, TypeAlias
 from jazzmine.records.unknown_fields import FORMAT
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["Data", "Lock", "Locked", "Save", "Stored", "new_mark", "outcome_of"]
-
 # The length of a mark. The marks of the last 16 saves are kept beside a state.
 _LENGTH = 16
 
@@ -62,12 +60,12 @@ class Save(NamedTuple):
 
 
 class Lock(NamedTuple):
-    """The request to hold a conversation's lock, or to go on holding it.
+    """The request to hold a conversation's lock, to go on holding it, or to release it.
 
     Attributes:
         token: tells this lock from all others.
         holder: who holds it, for the errors of others.
-        seconds: when it expires, from now on.
+        seconds: when it expires, from now on; 0 to release it.
         renews: whether it was taken before. A lock that is not held any more is not taken again.
     """
 

@@ -11,8 +11,6 @@ from pydantic_core import PydanticCustomError
 from jazzmine.errors import NewerFormatError
 from jazzmine.records.types import plain_json
 
-__all__ = ["FORMAT", "KEPT", "Unknown", "carry_over", "keep_aside", "set_aside", "write_back"]
-
 # A version increases this number if an older one would misunderstand its data: another meaning or
 # type of a known field, or a new value of an enum. A new field does not increase it.
 FORMAT = 1

@@ -28,8 +28,6 @@ from jazzmine.search.vectors import Embed
 if TYPE_CHECKING:
     from jazzmine._async.clients.postgres.client import PostgresClient
 
-__all__ = ["PostgresItemBackend", "PostgresLongTermMemoryStore"]
-
 
 class PostgresLongTermMemoryStore(LongTermMemoryStore):
     """A long-term memory in PostgreSQL 12 or newer.

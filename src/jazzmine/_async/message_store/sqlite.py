@@ -13,8 +13,7 @@ from jazzmine.backends.sqlite import erasure, log_changes, queries, search, sear
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.queries import limit_of
-from jazzmine.backends.sqlite.rows import TABLES
-from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.backends.sqlite.rows import MESSAGE_TABLES, TABLES
 from jazzmine.config import MemoryMessagesConfig, SQLiteConfig
 from jazzmine.encryption.records import record_codec
 from jazzmine.records.base import RecordKind, Snapshot

@@ -10,8 +10,6 @@ from jazzmine._async.store import Backend
 from jazzmine.deadline import Deadline
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
-__all__ = ["Again", "WorkingMemoryBackend"]
-
 # Makes, from what is stored, the next save of a call; or returns it if there is nothing to save.
 Again: TypeAlias = "Callable[[Stored], Save | Stored]"
 
@@ -58,15 +56,11 @@ class WorkingMemoryBackend(Backend):
 
     @abstractmethod
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        """Take the lock, or renew it, and return what is stored; or return who else holds it.
+        """Take the lock, renew or release it, and return what is stored, or who else holds it.
 
         No lock is taken where nothing is stored. The state's time to live starts anew, and lasts
         at least as long as the lock.
         """
-
-    @abstractmethod
-    async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        """Release the lock if it is held with this token."""
 
     @abstractmethod
     async def conversations(
@@ -77,10 +71,6 @@ class WorkingMemoryBackend(Backend):
         Args:
             limit: how many at most, whichever are found first.
         """
-
-    async def count(self, deadline: Deadline) -> int:
-        """Return how many conversations have a state."""
-        return len(await self.conversations(deadline))
 
     async def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
         """Delete some of what has expired, or all of a user's; return whether there may be more."""

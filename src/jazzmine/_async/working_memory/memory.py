@@ -15,14 +15,9 @@ from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreClosedError
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
-__all__ = ["InMemoryWorkingMemoryStore", "MemoryBackend", "in_memory_store"]
-
 
 class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in this process; they end with it.
-
-    The same values are refused as elsewhere, and no caller holds a part of what is stored:
-    what the callers pass and get are copies.
 
     Args:
         lock_timeout: how long, in s, a call waits for a `locked` block.
@@ -66,13 +61,13 @@ class MemoryBackend(WorkingMemoryBackend):
         self._closed = False
 
     async def open(self) -> None:
-        """Nothing to open."""
+        pass
 
     async def close(self) -> None:
         self._kept, self._closed = OrderedDict(), True
 
     async def ping(self) -> None:
-        """Nothing to ask."""
+        pass
 
     async def pending(self) -> list[str]:
         return []
@@ -99,12 +94,8 @@ class MemoryBackend(WorkingMemoryBackend):
         with self._mutex:
             stored, _ = self._current(lock.conversation_id)
             # A block ends with this process: until then its state does not expire.
-            self._keep(lock.conversation_id, stored, math.inf)
+            self._keep(lock.conversation_id, stored, math.inf if lock.seconds else self._ttl)
         return stored
-
-    async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        with self._mutex:
-            self._keep(conversation_id, self._current(conversation_id)[0], self._ttl)
 
     async def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None

@@ -17,10 +17,6 @@ from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import InvalidAddressError
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
 
-__all__ = ["RedisWorkingMemoryStore", "redis_store"]
-
-_FIELDS = ("marks", "data", "user")
-
 
 class RedisWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in Redis, shared by all processes that use it.
@@ -75,12 +71,7 @@ def redis_store(config: RedisConfig) -> RedisWorkingMemoryStore:
 
 
 class _Redis(WorkingMemoryBackend):
-    """Conditional writes and locks in Redis: a script each, and a plain read.
-
-    Args:
-        client: how commands are sent.
-        config: the options of the store.
-    """
+    """Conditional writes and locks in Redis: a script each, and a plain read."""
 
     system_name = "redis"
 
@@ -92,32 +83,27 @@ class _Redis(WorkingMemoryBackend):
     async def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
-        """Read with a plain command, or with the script that also sets the time to live."""
-        if renew:
+        if renew:  # the script that locks sets the time to live, too
             found = await self._lock(Lock(conversation_id, "", "", 0), deadline)
         else:
             key, _ = keys_of(conversation_id)
-            found = await self.client.execute(deadline, [key], "HMGET", key, *_FIELDS)
+            found = await self.client.execute(
+                deadline, [key], "HMGET", key, "marks", "data", "user"
+            )
         marks, data, user = found[:3]
         return Stored(_text(marks)[:16], data, _text(user))
 
     async def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
-        """Write with a script."""
         # The client would encode other text than ASCII as its owner wants it.
         arguments: list[str | bytes | int] = [save.read_mark, save.mark, save.token]
         if isinstance(save.data, bytes):
             arguments += [self._ttl, save.data, save.user_id.encode(), save.format]
         keys = keys_of(save.conversation_id)
         reply = await self.client.run(layout.WRITE, keys, arguments, deadline)
-        return save if isinstance(reply, int) or save.mark in _text(reply[0]) else _outcome(*reply)
+        return save if isinstance(reply, int) or save.mark in _text(reply[0]) else _outcome(reply)
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        """Lock with a script."""
-        return _outcome(*await self._lock(lock, deadline))
-
-    async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        """Release the lock with the script that takes it."""
-        await self._lock(Lock(conversation_id, token, "", 0), deadline)
+        return _outcome(await self._lock(lock, deadline))
 
     async def _lock(self, lock: Lock, deadline: Deadline) -> Any:
         lasts = milliseconds(lock.seconds) if lock.seconds else 0
@@ -129,7 +115,6 @@ class _Redis(WorkingMemoryBackend):
     async def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
     ) -> list[str]:
-        """Look at all keys."""
         keys = await self.client.keys(layout.ANY_STATE, deadline, limit)
         if user_id is not None:
             users = await self.client.read_field("user", keys, deadline)
@@ -138,13 +123,9 @@ class _Redis(WorkingMemoryBackend):
         return list(map(layout.conversation_of, keys))
 
 
-def _outcome(
-    marks: bytes | None,
-    data: bytes | None,
-    user: bytes | None,
-    holder: bytes | None,
-    held_for: int | None,
-) -> Stored | Locked:
+def _outcome(reply: list[Any]) -> Stored | Locked:
+    """Return what a script has found: what is stored, or who else holds the lock."""
+    marks, data, user, holder, held_for = reply
     by = None if holder is None else _text(holder)
     return outcome_of(_text(marks), data, _text(user), by, (held_for or 0) / 1000)
 

@@ -13,18 +13,12 @@ from jazzmine.records.arguments import require_id
 from jazzmine.records.memory_base import checked_copy
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["ScopedWorkingMemoryStore"]
-
 
 class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemoryStore):
     """A working-memory store that sees and changes one user's working memories.
 
     Another user's has the same results as one that is not stored. The store is asked whose it is
-    before the call, and each change is made only to a working memory that is the user's.
-
-    Args:
-        store: the store, which a view neither opens nor closes.
-        user_id: the user.
+    before the call.
     """
 
     async def _owner(self, conversation_id: str) -> str | None:

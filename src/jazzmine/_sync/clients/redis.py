@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from jazzmine._compat.redis import SyncAnyRedis as AnyRedis
+from jazzmine._compat.redis import sync_pool as connection_pool
 from jazzmine._compat.redis import sync_redis as redis_module
-from jazzmine._compat.redis import sync_socket_timeout as socket_timeout
 from jazzmine._compat.redis import sync_time_limit as time_limit
 from jazzmine.backends.redis.driver import (
     connection_settings,
@@ -21,8 +22,6 @@ from jazzmine.backends.redis.driver import (
 from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline, call_deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
-
-__all__ = ["RedisClient"]
 
 # How many connections a store's own client opens.
 _CONNECTIONS = 16
@@ -61,42 +60,34 @@ class RedisClient:
         self._attempt_seconds = attempt_seconds
         pauses = redis_driver().backoff.EqualJitterBackoff(cap=0.25, base=0.005)
         self._retry = module.retry.Retry(pauses, -1, failures())
+        self._slots: Any = nullcontext()
         self._opening = self._closed = False
 
     @classmethod
     def from_url(cls, url: str, timeout: float, attempt_seconds: float) -> RedisClient:
-        """Return a client of its own for a URL; does not connect.
-
-        Raises:
-            ValueError, TypeError, RedisError: the URL is malformed, or has a wrong option.
-        """
-        module = redis_module()
-        settings = connection_settings(attempt_seconds)
-        settings["socket_timeout"] = socket_timeout(attempt_seconds)
-        # A plain pool would refuse a call that finds all connections in use.
-        pool = module.BlockingConnectionPool.from_url(
-            url, max_connections=_CONNECTIONS, timeout=attempt_seconds, **settings
-        )
+        """Return a client of its own; raise an error of redis-py or Python for a wrong URL."""
+        pool, slots = connection_pool(url, _CONNECTIONS, connection_settings(attempt_seconds))
         # Only a connection, which is not used, notices an unknown option of a URL.
         pool.connection_class(**pool.connection_kwargs)
-        return cls(module.Redis.from_pool(pool), timeout, url, attempt_seconds)
+        client = cls(redis_module().Redis.from_pool(pool), timeout, url, attempt_seconds)
+        client._slots = slots
+        return client
 
     def pending(self) -> list[str]:
         """Return nothing: Redis has no tables."""
         return []
 
     def open(self) -> None:
-        """Connect, with a client of the whole cluster if a server of its own is a node of one.
-
-        A server that refuses is asked only once.
-        """
-        self._opening = bool(self._url)
+        """Connect, with a client of the whole cluster if the URL names a node of one."""
+        # A server that refuses is asked only once. After a fork the cluster is known already.
+        self._opening = bool(self._url) and not is_cluster(self._client)
         try:
-            if self._url and self._is_node_of_cluster():
+            if self._opening and self._is_node_of_cluster():
                 self._client.close()
                 settings = connection_settings(self._attempt_seconds)
                 connect = partial(redis_module().RedisCluster.from_url, self._url, **settings)
                 self._client = self._repeated(call_deadline(self._timeout), connect)
+                self._slots = nullcontext()  # it has pools of its own
             self.ping()
         except BaseException:
             self._close_own()
@@ -128,24 +119,18 @@ class RedisClient:
         arguments: Sequence[str | bytes | int],
         deadline: Deadline,
     ) -> Any:
-        """Run a script where its keys are, and return its reply, with bytes for text.
-
-        Raises:
-            StoreUnavailableError: there was no reply in time, the server has refused the command,
-                or a key is another program's.
-        """
+        """Run a script where its keys are, and return its reply, with bytes for text."""
         operands = (len(keys), *keys, *arguments)
-        send = partial(self._client.execute_command, NEVER_DECODE=True)
-        evaluate = partial(send, "EVALSHA", script.digest, *operands)
+        send = partial(self._client.execute_command, "EVALSHA", script.digest, *operands)
         try:
-            return self._repeated(deadline, evaluate, keys)
+            return self._repeated(deadline, partial(send, NEVER_DECODE=True), keys)
         except StoreUnavailableError as error:
             if not isinstance(error.__cause__, redis_driver().exceptions.NoScriptError):
                 raise
-        return self._repeated(deadline, partial(send, "EVAL", script.text, *operands), keys)
+        return self.execute(deadline, keys, "EVAL", script.text, *operands)
 
     def execute(self, deadline: Deadline, keys: Sequence[bytes], *command: Any) -> Any:
-        """Send a command about some keys, and return its reply; as for `run`."""
+        """Send a command about some keys, and return its reply, with bytes for text."""
         send = partial(self._client.execute_command, *command, NEVER_DECODE=True)
         return self._repeated(deadline, send, keys)
 
@@ -197,15 +182,11 @@ class RedisClient:
     ) -> Any:
         """Make attempts with redis-py, with growing pauses, until one succeeds.
 
+        What redis-py raises is the `__cause__` of the error.
+
         Args:
             keys: what the request is about, for errors.
             is_long: whether an attempt needs more than one reply.
-
-        Raises:
-            StoreUnavailableError: there was no reply before the deadline, or the reply is an
-                error, which is the `__cause__` then.
-            ConfigurationError: the server has no such database, or is a node of a cluster.
-            StoreClosedError: `close` was called before there was a reply.
         """
 
         def is_retryable(error: Exception) -> bool:
@@ -218,7 +199,7 @@ class RedisClient:
             limit = deadline.remaining()
             if self._attempt_seconds and not is_long:
                 limit = min(limit, self._attempt_seconds)
-            with time_limit(limit):
+            with time_limit(limit), self._slots:
                 return request()
 
         if self._closed:
@@ -237,8 +218,7 @@ class RedisClient:
 
     def _disconnect(self, error: Exception) -> None:
         """Close the idle connections, which may lead to a server that is gone."""
-        is_full = isinstance(error, redis_driver().exceptions.MaxConnectionsError)
-        if self._url and not is_full and not is_cluster(self._client):
+        if self._url and not is_cluster(self._client):
             self._client.connection_pool.disconnect(inuse_connections=False)
 
 

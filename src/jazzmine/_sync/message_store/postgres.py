@@ -50,8 +50,6 @@ from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 if TYPE_CHECKING:
     from jazzmine._sync.clients.postgres.client import PostgresClient
 
-__all__ = ["PostgresBackend", "PostgresMessageStore"]
-
 _BEFORE_ALL = -(2**63)
 
 

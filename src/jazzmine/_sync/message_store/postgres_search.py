@@ -20,8 +20,6 @@ from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, C
 if TYPE_CHECKING:
     from jazzmine._sync.clients.postgres.client import PostgresClient
 
-__all__ = ["PostgresSearch"]
-
 _PENDING_AT_ONCE = 500
 
 

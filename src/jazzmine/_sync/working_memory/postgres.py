@@ -18,8 +18,6 @@ from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_o
 if TYPE_CHECKING:
     from jazzmine._sync.clients.postgres.client import PostgresClient
 
-__all__ = ["PostgresBackend", "PostgresWorkingMemoryStore"]
-
 _ATTEMPTS = 4
 
 
@@ -89,7 +87,7 @@ class PostgresBackend(WorkingMemoryBackend):
         parameters = {
             **lock._asdict(),
             "conversation_id": to_text(lock.conversation_id),
-            "lasts": milliseconds(lock.seconds),
+            "lasts": milliseconds(lock.seconds) if lock.seconds else 0,
             "ttl": self._ttl_in_block,
         }
         while rows := self.client.run(sql.LOCK, parameters, deadline=deadline):
@@ -100,10 +98,6 @@ class PostgresBackend(WorkingMemoryBackend):
             # Another call has taken it while this one waited.
         return Stored()
 
-    def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        parameters = {"conversation_id": to_text(conversation_id), "token": token}
-        self.client.run(sql.UNLOCK, parameters, deadline=deadline)
-
     def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
     ) -> list[str]:
@@ -113,9 +107,6 @@ class PostgresBackend(WorkingMemoryBackend):
             sql.CONVERSATIONS, parameters, prepare=False, deadline=deadline
         )
         return [from_text(row[0]) for row in rows]
-
-    def count(self, deadline: Deadline) -> int:
-        return int((self.client.run(sql.COUNT, {}, deadline=deadline))[0][0])
 
     def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
         statement = sql.SWEEP if user_id is None else sql.ERASE_EXPIRED

@@ -15,8 +15,6 @@ from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored
 
-__all__ = ["MEMORY_TABLES", "SQLiteBackend", "SQLiteWorkingMemoryStore"]
-
 MEMORY_TABLES = Component("working_memory")
 
 
@@ -34,46 +32,39 @@ class SQLiteWorkingMemoryStore(WorkingMemoryStore):
 
 
 class SQLiteBackend(WorkingMemoryBackend):
-    """The tables of a database.
-
-    A change is read, made and written in one transaction.
-    """
+    """The tables of a database. A change is read, made and written in one transaction."""
 
     system_name = "sqlite"
     keeps_expired: ClassVar[bool] = True
 
     def __init__(self, config: SQLiteMemoryConfig, client: SQLiteClient) -> None:
-        self._config = config
+        self._ttl = config.ttl_seconds
+        self._ttl_in_block = max(config.ttl_seconds, config.lease_seconds)
         self.client: SQLiteClient = client
 
     def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
         if renew:
-            ttl = self._config.ttl_seconds
-            return self.client.write(memory.renew, conversation_id, ttl, deadline=deadline)
+            return self.client.write(
+                memory.renew, conversation_id, self._ttl, deadline=deadline
+            )
         return self.client.read(memory.load, conversation_id)
 
     def write(self, save: Save, again: Again, deadline: Deadline) -> Save | Locked | Stored:
-        ttl = self._config.ttl_seconds
-
         def change(connection: sqlite3.Connection) -> Save | Locked | Stored:
-            outcome = memory.write(connection, save, ttl)
+            outcome = memory.write(connection, save, self._ttl)
             if isinstance(outcome, Stored):
                 with suppress(BaseException):  # it is raised again outside of this thread
                     outcome = again(outcome)
             if isinstance(outcome, Save) and outcome is not save:
-                outcome = memory.write(connection, outcome, ttl)
+                outcome = memory.write(connection, outcome, self._ttl)
             return outcome
 
         return self.client.write(change, deadline=deadline)
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
-        return self.client.write(memory.lock, lock, ttl, deadline=deadline)
-
-    def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
-        self.client.write(memory.unlock, conversation_id, token, deadline=deadline)
+        return self.client.write(memory.lock, lock, self._ttl_in_block, deadline=deadline)
 
     def conversations(
         self, deadline: Deadline, user_id: str | None = None, limit: int | None = None
@@ -82,9 +73,6 @@ class SQLiteBackend(WorkingMemoryBackend):
 
     def purge(self) -> None:
         self.client.purge()
-
-    def count(self, deadline: Deadline) -> int:
-        return self.client.read(memory.count, records=None)
 
     def sweep(self, deadline: Deadline, user_id: str | None = None) -> bool:
         return self.client.write(memory.sweep, user_id, deadline=deadline)

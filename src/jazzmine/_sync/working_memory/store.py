@@ -20,8 +20,6 @@ from jazzmine.records.stored_memory import Data, Stored
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.tracing import call_span
 
-__all__ = ["WorkingMemoryStore"]
-
 
 class WorkingMemoryStore(TransitionMethods):
     """What each conversation is in the middle of.
@@ -164,14 +162,12 @@ class WorkingMemoryStore(TransitionMethods):
         restored = with_class(checked_copy(snapshot, WorkingMemory, "snapshot"), self.memory_type)
         if restored.conversation_id != conversation_id:
             raise ValueError(f"the snapshot is of conversation {restored.conversation_id!r}")
-        known = self._known_state(conversation_id)
-        read = found(conversation_id, known or self._load(conversation_id))
-        _count_as_read(restored, read)
+        known = self._known_state(conversation_id) or self._load(conversation_id)
+        _count_as_read(restored, found(conversation_id, known))
         self._save(restored)
         return deep_copy(restored)
 
     def _save(self, saved: WorkingMemory) -> None:
-        """Save a working memory in place of the one with its version token, or of none."""
         saved.derive_statuses()
         read_mark = (saved.version_token or "?") if saved.revision else ""
         set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
@@ -258,9 +254,8 @@ class WorkingMemoryStore(TransitionMethods):
     def active_count(self, *, user_id: str | None = None) -> int:
         """Return how many conversations have a working memory, of a user or of anybody."""
         if user_id is not None:
-            owner = require_id("user_id", user_id)
-            return len(self.backend.conversations(self._deadline(), owner))
-        return self.backend.count(self._deadline())
+            require_id("user_id", user_id)
+        return len(self.backend.conversations(self._deadline(), user_id))
 
     # Blocks
 
@@ -301,8 +296,6 @@ class WorkingMemoryStore(TransitionMethods):
                 except BaseException:  # Ctrl-C, perhaps before the next call was let go
                     self._calls.release(conversation_id, block)
                     raise
-
-    # The store's life
 
     def _deadline(self) -> Deadline:
         return call_deadline(self._config.timeout)

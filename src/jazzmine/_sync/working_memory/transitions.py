@@ -21,8 +21,6 @@ from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["TransitionMethods", "found", "no_working_memory"]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 

@@ -28,8 +28,6 @@ from jazzmine.records.memory_base import set_unvalidated
 from jazzmine.records.stored_memory import Data, Lock, Locked, Save, Stored, new_mark
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["Block", "Decide", "Updates"]
-
 # What a call makes of what is stored, whose `data` is a working memory that it must not change, or
 # None. It returns the new data, None to delete them, or `data` itself to leave them; or it raises.
 # It may be called several times.
@@ -50,7 +48,7 @@ _RELEASED_AGAIN = 0.2
 
 # The length of the JSON of the states that a store remembers; the records take ten times as much
 # memory, and the shortest one takes some.
-_BYTES_REMEMBERED, _LEAST_REMEMBERED = 8 << 20, 2 << 10
+_BYTES_REMEMBERED, _LEAST_REMEMBERED = 8 << 20, 4 << 10
 
 # How often a store sweeps what has expired, at most, in s.
 _SWEEPING = 60.0
@@ -58,20 +56,13 @@ _SWEEPING = 60.0
 
 @dataclass(eq=False)
 class Block:
-    """A `locked` block.
-
-    Attributes:
-        lock: the lock that it may hold; None before it is requested, and after it is released.
-        stored: what was stored when the lock was taken.
-        began: when, on the monotonic clock.
-        is_over: set when the lock need not be renewed any more.
-    """
+    """A `locked` block."""
 
     conversation_id: str
-    lock: Lock | None = None
-    stored: Stored = field(default_factory=Stored)
+    lock: Lock | None = None  # that it may hold
+    stored: Stored = field(default_factory=Stored)  # when the lock was taken
     began: float = field(default_factory=monotonic)
-    is_over: Event = field(default_factory=Event)
+    is_over: Event = field(default_factory=Event)  # set when the lock need not be renewed any more
 
 
 class Updates(Store[WorkingMemoryBackend]):
@@ -91,6 +82,7 @@ class Updates(Store[WorkingMemoryBackend]):
         self._config = config
         self._longest_wait = min(config.lock_timeout, config.timeout)
         self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
+        self._keeps_records = backend.is_in_process and config.keyring is None
         # The deadline of a call stands for the call.
         self._calls: KeyedLocks[Deadline | Block] = KeyedLocks()
         # What was read or saved last, with the length of its JSON; the oldest first.
@@ -118,14 +110,12 @@ class Updates(Store[WorkingMemoryBackend]):
     ) -> tuple[Data, bool]:
         """Change a conversation's state, after the calls before this one.
 
+        What `decide` returns or raises counts only where it was given what is stored at that
+        moment. Return what is stored now, and whether this call has changed it.
+
         Args:
-            decide: what is to be done. What it returns or raises counts only where it was given
-                what is stored at that moment.
             read: what is stored, if it was read just now.
             parse: whether it needs the working memory; or else `data` is what the back end has.
-
-        Returns:
-            What is stored now, and whether this call has changed it.
         """
         deadline = call_deadline(self._config.timeout)
         pauses = _pauses(call_deadline(self._longest_wait))
@@ -176,8 +166,7 @@ class Updates(Store[WorkingMemoryBackend]):
         mark, data, user_id = new_mark(), new, stored.user_id
         if isinstance(new, WorkingMemory):
             set_unvalidated(new, version_token=mark, confirmed=None)
-            is_kept = self.backend.is_in_process and self.form.keyring is None
-            data, user_id = new if is_kept else self.form.written(new), new.user_id
+            data, user_id = new if self._keeps_records else self.form.written(new), new.user_id
         return Save(conversation_id, mark, stored.mark, data, new, user_id, self.form.format, token)
 
     def _keep(self, save: Save) -> None:
@@ -192,12 +181,10 @@ class Updates(Store[WorkingMemoryBackend]):
             self._background_tasks.start(self._sweep)
 
     def _sweep(self) -> None:
-        """Delete some of what has expired; more is left to the next save."""
-        try:
-            if self.backend.sweep(Deadline(self._config.timeout)):
-                self._next_sweep = Deadline(0.0)
-        except (OSError, JazzmineError) as error:
-            logger.debug("expired working memories are left to be swept: %s", error)
+        """Delete what has expired, some at a time; what an error leaves is deleted later."""
+        with suppress(OSError, JazzmineError):
+            while self.backend.sweep(Deadline(self._config.timeout)):
+                pass
 
     # Blocks
 
@@ -207,8 +194,8 @@ class Updates(Store[WorkingMemoryBackend]):
         pauses = _pauses(call_deadline(self._longest_wait))
         if not self._calls.try_acquire(conversation_id, block):
             self._wait_for_others(conversation_id, block, deadline)
-        lock = Lock(conversation_id, new_mark(), _this_process(), self._config.lease_seconds)
-        block.lock = lock
+        seconds = self._config.lease_seconds
+        block.lock = lock = Lock(conversation_id, new_mark(), _this_process(), seconds)
         while isinstance(outcome := self.backend.lock(lock, deadline), Locked):
             self._pause(conversation_id, outcome, pauses)
         if not outcome.mark:
@@ -231,11 +218,7 @@ class Updates(Store[WorkingMemoryBackend]):
                     return  # it is lost
 
     def _save_block(self, block: Block, memory: WorkingMemory) -> None:
-        """Save the state of a block, which releases its lock.
-
-        Raises:
-            LockLostError: what was read is not stored any more, or somebody else holds the lock.
-        """
+        """Save the state of a block, which releases its lock; or raise `LockLostError`."""
         block.is_over.set()
         token = "" if block.lock is None else block.lock.token
         save = self._new_save(block.conversation_id, block.stored, memory, token)
@@ -269,13 +252,9 @@ class Updates(Store[WorkingMemoryBackend]):
             self._calls.release(block.conversation_id, block)
 
     def _unlock(self, lock: Lock, after: float = 0.0) -> None:
-        try:
+        with suppress(Exception):  # then it is left to expire
             sleep(after)
-            self.backend.unlock(lock.conversation_id, lock.token, Deadline(1.0))
-        except Exception as error:
-            logger.debug("%r: the lock is left to expire: %s", lock.conversation_id, error)
-
-    # Steps of both
+            self.backend.lock(lock._replace(seconds=0, renews=True), Deadline(1.0))
 
     def _wait_for_others(
         self, conversation_id: str, call: Deadline | Block, deadline: Deadline

@@ -11,25 +11,6 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from jazzmine.records.items import MemoryItem
 
-__all__ = [
-    "THREADS",
-    "Entry",
-    "KnownCheckpoint",
-    "Reference",
-    "add_value",
-    "checkpoint_key",
-    "checkpoints_of",
-    "decoded",
-    "digests",
-    "encoded",
-    "is_inline",
-    "key_after",
-    "key_before",
-    "parts_of",
-    "values_of",
-    "writes_in",
-]
-
 #: The namespace of all threads. In it, "values" is after "checkpoints".
 THREADS = ("langgraph", "threads")
 

@@ -7,8 +7,6 @@ from uuid import UUID
 
 from jazzmine.adapters._calls import require_session_id
 
-__all__ = ["config_of", "place_of", "text_id", "user_of"]
-
 
 def text_id(given: object, name: str = "thread_id") -> str:
     """Return an id as text; graphs may have numbers and UUIDs as ids.

@@ -17,8 +17,6 @@ from jazzmine.adapters.langgraph.recorder import JazzmineRecorder
 from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 
-__all__ = ["Projection", "message_id"]
-
 # Of how many parts of states it is known that their messages are stored.
 _KNOWN = 10_000
 

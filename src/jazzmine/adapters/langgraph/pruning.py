@@ -9,8 +9,6 @@ from jazzmine.adapters.langgraph.configs import text_id
 from jazzmine.adapters.langgraph.storage import AT_ONCE, Storage
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 
-__all__ = ["copy_thread", "delete_runs", "delete_thread", "keep_latest"]
-
 
 async def delete_thread(storage: Storage, thread: str) -> None:
     """Delete all items of a thread; the checkpoints first, which refer to the values."""

@@ -13,8 +13,6 @@ from jazzmine.adapters._recorder import RunRecorder, remember, unrecorded
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.configs import text_id
 
-__all__ = ["JazzmineRecorder"]
-
 # A run whose stream nobody reads to its end never ends for its callbacks.
 _MOST_KEPT = 10_000
 

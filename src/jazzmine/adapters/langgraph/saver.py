@@ -24,8 +24,6 @@ from jazzmine.adapters.langgraph.recorder import JazzmineRecorder
 from jazzmine.adapters.langgraph.storage import Storage
 from jazzmine.errors import ConfigurationError
 
-__all__ = ["JazzmineSaver"]
-
 # The thread and the checkpoint, if the config names one, where the run of a context has begun.
 _TRAVELS: ContextVar[tuple[str, str] | None] = ContextVar("jazzmine_travels", default=None)
 

@@ -32,8 +32,6 @@ from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, us
 from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem
 
-__all__ = ["AT_ONCE", "Storage"]
-
 #: How many items are read, or changed in one transaction.
 AT_ONCE = 200
 
@@ -108,7 +106,7 @@ class Storage:
         """Yield the checkpoints of a thread, or of all threads, the latest first, in pages."""
         left = limit
         listed = self._listed(config, before, _PAGE if limit is None or filter else limit)
-        while left != 0 and (entries := await anext(listed, None)):
+        while left != 0 and (entries := await anext(listed, None)) is not None:
             if filter:
                 entries = [entry for entry in entries if self._matches(entry, filter)]
             page = await self._tuples(entries[:left], user_of(config))
@@ -286,7 +284,7 @@ class Storage:
                 values[channel] = known[channel]
             else:
                 values[channel] = add_value(self.serde, value, new)
-        described: dict[str, Any] = {**get_checkpoint_metadata(config, metadata)}
+        described: Mapping[str, Any] = get_checkpoint_metadata(config, metadata)
         record = {
             "checkpoint": kept,
             "parent": parent,

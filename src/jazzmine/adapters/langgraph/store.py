@@ -32,8 +32,6 @@ from jazzmine.adapters.langgraph.configs import user_of
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 from jazzmine.records.types import MAX_INT, MIN_INT
 
-__all__ = ["JazzmineStore"]
-
 _ROOT = ("langgraph", "store")
 
 _AT_ONCE = 500

@@ -18,7 +18,7 @@ from jazzmine.backends.json.document import KINDS, Document, Kind, content_of, d
 from jazzmine.backends.json.file import Version, read_file, replace_file, version_of
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
-from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.backends.sqlite.rows import MESSAGE_TABLES
 from jazzmine.backends.sqlite.writer import Call
 from jazzmine.records.base import require_stored
 from jazzmine.records.types import MAX_INT

@@ -16,20 +16,6 @@ from jazzmine.backends.postgres.schema import (
 from jazzmine.backends.postgres.word_index import MAKE_TABLE
 from jazzmine.findings import Finding, failed, fine, warning
 
-__all__ = [
-    "CLOCK",
-    "FUNCTIONS",
-    "INDEXES",
-    "LAGGING",
-    "LIMITS",
-    "MISSING_RIGHTS",
-    "MISSING_TABLES",
-    "check_functions",
-    "check_indexes",
-    "check_pool",
-    "check_version",
-]
-
 CLOCK = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 INDEXES = """

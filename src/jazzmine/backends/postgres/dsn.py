@@ -15,8 +15,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from jazzmine.backends.addresses import wrong_option
 from jazzmine.errors import InvalidAddressError
 
-__all__ = ["Address"]
-
 # In s. An idle connection that a firewall has dropped is found, or kept open, in this time.
 _KEEPALIVES = {"keepalives_idle": 15, "keepalives_interval": 5, "keepalives_count": 3}
 
@@ -28,24 +26,16 @@ _FORM = (
 
 @dataclass(frozen=True)
 class Address:
-    """The address of a server, or of several servers with the same data.
-
-    Args:
-        conninfo: the connection string for libpq.
-        name: host and port, for error messages.
-    """
+    """The address of a server, or of several servers with the same data, and its name in errors."""
 
     conninfo: str = field(repr=False)
     name: str
 
     @classmethod
     def of(cls, dsn: str, timeout: float = 30.0, options: Iterable[str] = ()) -> Address:
-        """Return the address that a DSN describes.
+        """Return the address that a DSN describes, whose unknown options may be the store's own.
 
-        Args:
-            timeout: the longest time of a call, in s, in which all servers can be tried, unless
-                the DSN sets `connect_timeout`.
-            options: the store's own options, one of which an unknown one may mean.
+        All servers can be tried within the time-out of a call, in s.
 
         Raises:
             InvalidAddressError: libpq cannot parse it, or would use a part of it as a host, a port
@@ -65,10 +55,8 @@ class Address:
             raise InvalidAddressError(f"the PostgreSQL address can't be parsed{_FORM}")
         # psycopg waits for whole seconds, 2 at least.
         each = max(2, math.ceil(timeout / (len(hosts) + 1)))
-        own: dict[str, object] = {**_KEEPALIVES, "connect_timeout": each}
-        if os.environ.get("PGCONNECT_TIMEOUT"):
-            del own["connect_timeout"]
-        conninfo = make_conninfo("", **{**own, **parts, "client_encoding": "utf8"})
+        given = {"connect_timeout": os.environ.get("PGCONNECT_TIMEOUT") or each, **parts}
+        conninfo = make_conninfo("", **{**_KEEPALIVES, **given, "client_encoding": "utf8"})
         default = ports[0] if len(ports) == 1 else "5432"
         pairs = zip_longest(hosts, ports[: len(hosts)], fillvalue=default)
         return cls(conninfo, ",".join(f"{host}:{port or 5432}" for host, port in pairs))

@@ -15,16 +15,6 @@ from jazzmine.errors import (
     StoreUnavailableError,
 )
 
-__all__ = [
-    "TimedOut",
-    "deadline_exceeded",
-    "is_disconnect",
-    "is_transient",
-    "translated",
-    "unavailable",
-    "without_row",
-]
-
 # The server ends the session, or has become read-only.
 _DISCONNECTS = (
     errors.AdminShutdown,
@@ -53,7 +43,7 @@ _PARENTS = {
     "turn_traces_message_id_fkey": "message",
 }
 # The role does not see what has the id; a function of the schema names no constraint.
-_IDS = (None, "conversations_pkey", "messages_pkey")
+_IDS = (None, "conversations_pkey", "messages_pkey", "turn_traces_pkey")
 _KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
 
 
@@ -85,11 +75,10 @@ def translated(error: Exception, server: str) -> JazzmineError:
             return IntegrityError(
                 f"the {parent}{_key_of(error)} is not stored; store the {parent} first"
             )
-        if name == "turn_traces_pkey":
-            text = f"the trace{_key_of(error)} belongs to another message; nothing was written"
-            return IntegrityError(text)
         if isinstance(error, errors.UniqueViolation) and name in _IDS:
-            return IntegrityError(f"the id{_key_of(error)} is taken; nothing was written")
+            is_trace = name == "turn_traces_pkey"
+            text = "the trace{} belongs to another message" if is_trace else "the id{} is taken"
+            return IntegrityError(f"{text.format(_key_of(error))}; nothing was written")
     # A function of the schema, or a constraint, a trigger or a policy of the application.
     if isinstance(error, (errors.IntegrityError, errors.RaiseException)) or (
         isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error)
@@ -132,13 +121,15 @@ def _key_of(error: errors.IntegrityError) -> str:
 
 def without_row(error: Exception) -> Exception:
     """Return an error of the server whose text is its message alone: the rest may print a row."""
-    primary = getattr(getattr(error, "diag", None), "message_primary", None)
-    if primary:
+    if primary := _primary(error):
         error.args = (primary,)
     return error
 
 
+def _primary(error: Exception) -> str | None:
+    return error.diag.message_primary if isinstance(error, errors.Error) else None
+
+
 def _text_of(error: Exception) -> str:
-    primary = getattr(getattr(error, "diag", None), "message_primary", None)
     lines = [" ".join(line.split()) for line in str(error).splitlines()]
-    return primary or "; ".join(filter(None, lines)) or type(error).__name__
+    return _primary(error) or "; ".join(filter(None, lines)) or type(error).__name__

@@ -23,25 +23,6 @@ from jazzmine.records.item_rows import (
 from jazzmine.records.log import ANY
 from jazzmine.records.types import MAX_INT
 
-__all__ = [
-    "CHANGE",
-    "ERASE",
-    "GET",
-    "MOVE_USER",
-    "PRUNE",
-    "RENEW",
-    "RESTORE",
-    "change_parameters",
-    "in_order",
-    "item_rows",
-    "namespaces_page",
-    "outcomes_of",
-    "page",
-    "renewal_parameters",
-    "restored_parameters",
-    "rewriting",
-]
-
 # An array of bytes is sent in binary, "b": some settings of a server change what its text means.
 CHANGE = """
 SELECT $schema.jazzmine_change_items(
@@ -147,11 +128,9 @@ def _change(change: ItemChange) -> dict[str, object]:
     fields: dict[str, object] = {"path": change.path, "is_any": change.expected is ANY}
     if change.expected is not ANY:
         fields["expected"] = change.expected
-    if (item := change.item) is not None:
-        fields["value"] = item.value
-        fields["user_id"] = item.user_id
-        fields["source_message_id"] = item.source_message_id
-        fields["expires_at"] = item.expires_at
+    if change.item is not None:
+        for name in ("value", "user_id", "source_message_id", "expires_at"):
+            fields[name] = getattr(change.item, name)
     return fields
 
 
@@ -185,11 +164,8 @@ def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
     if "value" in parameters:
         parameters["value"] = json_text(parameters["value"])
     changes = ", ".join(f"{name} = %({name})s::{_TYPES[name]}" for name in version.parts)
-    statement = (
-        f"UPDATE $schema.memory_items SET {changes}"
-        " WHERE path = %(path)s AND revision = %(revision)s RETURNING 1"
-    )
-    return statement, parameters
+    same = "path = %(path)s AND revision = %(revision)s"
+    return f"UPDATE $schema.memory_items SET {changes} WHERE {same} RETURNING 1", parameters
 
 
 def page(

@@ -8,21 +8,6 @@ or lock, the caller asks again.
 
 from __future__ import annotations
 
-__all__ = [
-    "CONVERSATIONS",
-    "COUNT",
-    "CREATE",
-    "DELETE",
-    "ERASE_EXPIRED",
-    "LOAD",
-    "LOCK",
-    "RENEW",
-    "SWEEP",
-    "SWEPT_AT_ONCE",
-    "UNLOCK",
-    "WRITE",
-]
-
 SWEPT_AT_ONCE = 500
 
 _EXPIRES_AT = "now() + %(ttl)s * interval '1 millisecond'"
@@ -98,7 +83,7 @@ WHERE conversation_id = %(conversation_id)s AND expires_at > now()
 RETURNING marks, data, user_id
 """
 
-# Take the lock, or renew it, with the time to live.
+# Take the lock, renew it or let it end, with the time to live.
 LOCK = _or_stored(
     f"""
     UPDATE $schema.working_memory AS memory
@@ -112,19 +97,10 @@ LOCK = _or_stored(
     "marks, data, user_id",
 )
 
-UNLOCK = f"""
-UPDATE $schema.working_memory SET lock_token = NULL
-WHERE conversation_id = %(conversation_id)s AND lock_token = %(token)s RETURNING {_NO_FLUSH}
-"""
-
 CONVERSATIONS = """
 SELECT conversation_id FROM $schema.working_memory
 WHERE (%(user_id)s::text IS NULL OR user_id = %(user_id)s) AND expires_at > now()
 LIMIT %(limit)s::bigint
-"""
-
-COUNT = """
-SELECT count(*) FROM $schema.working_memory WHERE expires_at > now()
 """
 
 ERASE_EXPIRED = """

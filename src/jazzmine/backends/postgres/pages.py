@@ -15,16 +15,6 @@ from jazzmine.backends.postgres.statements import as_json
 from jazzmine.records.base import FlaggedShown
 from jazzmine.records.types import MAX_INT
 
-__all__ = [
-    "conversations_page",
-    "messages_page",
-    "newest",
-    "next_messages",
-    "page",
-    "same_values",
-    "select",
-]
-
 Direction = Literal["ASC", "DESC"]
 
 # The column of a table, before `seq`, that lists are in the order of.

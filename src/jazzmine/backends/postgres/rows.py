@@ -24,19 +24,6 @@ from jazzmine.records.rows import Row
 from jazzmine.records.usage import UsageSummary
 from jazzmine.search.analyser import Analyser
 
-__all__ = [
-    "append_parameters",
-    "page_of",
-    "pruned_parameter",
-    "rewrite_parameters",
-    "row_values",
-    "store_parameters",
-    "stored_rows",
-    "summaries",
-    "whole_json",
-]
-
-
 # Records as parameters
 
 _TYPES = {
@@ -134,9 +121,6 @@ def page_of(rows: Sequence[Row], after: str | None) -> Sequence[Row]:
         if rows[0][0] is None:
             return []
     return stored_rows(rows)
-
-
-# Sums
 
 
 _SUMMED = tuple(UsageSummary.model_fields)[1:]

@@ -6,25 +6,6 @@ import functools
 from importlib import resources
 from typing import NamedTuple
 
-__all__ = [
-    "FIND_VERSIONS",
-    "ITEM_TABLES",
-    "LONG_TRANSACTION",
-    "MAKE_VERSIONS",
-    "MEMORY_TABLES",
-    "MESSAGE_TABLES",
-    "NOTE_VERSION",
-    "READ_VERSIONS",
-    "SHORT_LOCKS",
-    "TRY_LOCK",
-    "Component",
-    "Migration",
-    "function_files",
-    "in_schema",
-    "migrations",
-    "quoted",
-]
-
 # The first key of the lock is an arbitrary constant, the second one distinguishes schemas.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 
@@ -64,9 +45,7 @@ READ_VERSIONS = """
 SELECT array_agg(version) FILTER (WHERE version <> 1000), max(name) FILTER (WHERE version = 1000)
 FROM $schema.$versions
 """
-NOTE_VERSION = """
-INSERT INTO $schema.$versions (version, name) VALUES (%(version)s, %(name)s)
-"""
+NOTE_VERSION = "INSERT INTO $schema.$versions (version, name) VALUES (%(version)s, %(name)s)"
 
 
 class Migration(NamedTuple):

@@ -10,37 +10,6 @@ from typing import Literal
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
 
-__all__ = [
-    "ALL_STORED",
-    "APPEND",
-    "CONVERSATION",
-    "CREATE_CONVERSATION",
-    "DELETE_CONVERSATION",
-    "DELETE_MESSAGE",
-    "ERASE",
-    "FLAG_MESSAGE",
-    "FORK",
-    "MESSAGE",
-    "MESSAGES_BY_IDS",
-    "MESSAGE_COUNTS",
-    "MOVE_USER",
-    "NEWEST_MESSAGE",
-    "NEWEST_NUMBERS",
-    "OLD_CONVERSATIONS",
-    "POP",
-    "PRUNE",
-    "REFUSALS",
-    "REWIND",
-    "REWRITE",
-    "STORE",
-    "STORE_ONE",
-    "TRACE",
-    "TRACES_OF_CONVERSATION",
-    "TRACE_OF_MESSAGE",
-    "VERSIONS",
-    "as_json",
-]
-
 
 def _object_of(table: Table) -> str:
     """Return the expression for the record, as JSON, of the row `page`.
@@ -81,11 +50,9 @@ _REPLACED = {
     seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END""",
 }
 # A trace whose message is not stored is refused by its foreign key.
-_CONDITIONS = {
-    "turn_traces": """ WHERE NOT EXISTS (
+_IN_CONVERSATION = """ WHERE NOT EXISTS (
     SELECT FROM $schema.messages
-    WHERE id = %(message_id)s::text AND conversation_id <> %(conversation_id)s::text)""",
-}
+    WHERE id = %(message_id)s::text AND conversation_id <> %(conversation_id)s::text)"""
 
 
 def _store_one(table: Table) -> str:
@@ -93,7 +60,7 @@ def _store_one(table: Table) -> str:
     values = (f"%({name})s::{kind}" for name, kind in {**table.types, **entry}.items())
     return f"""
 INSERT INTO {table.qualified} AS stored ({", ".join([table.columns, *entry])})
-SELECT {", ".join(values)}{_CONDITIONS.get(table.name, "")}
+SELECT {", ".join(values)}{_IN_CONVERSATION if table is TURN_TRACES else ""}
 ON CONFLICT ({key}) DO UPDATE SET {table.replacements(key)}{_REPLACED[table.name]}
 RETURNING true"""
 
@@ -140,9 +107,9 @@ SELECT * FROM found UNION ALL SELECT * FROM made
 
 def _rewrite(table: Table) -> str:
     entry = ", entry" if table is MESSAGES else ""
-    replaced = ", entry = excluded.entry" if table is MESSAGES else ""
     return f"""
-UPDATE {table.qualified} AS stored SET {table.replacements("id")}{replaced}
+UPDATE {table.qualified} AS stored
+SET {table.replacements("id")}{entry and ", entry = excluded.entry"}
 FROM (SELECT {table.values}{entry} FROM {_given(table)}) AS excluded ({table.columns}{entry})
 WHERE stored.id = excluded.id
     AND stored.xmin::text = (%(versions)s::text[])[array_position(%(ids)s::text[], stored.id)]
@@ -185,13 +152,9 @@ SELECT (SELECT count(*) FROM moved_conversations) + (SELECT count(*) FROM moved_
 
 
 def as_json(table: Table, rows: str, order: str = "", more: str = "") -> str:
-    """Return the query for the ids and the records, as JSON, of the rows of another query.
+    """Return the query for the ids and the records, as JSON, of rows of a table.
 
-    Args:
-        table: the table of the rows.
-        rows: the FROM clause, in which they are named `page`.
-        order: the ORDER BY clause.
-        more: further columns.
+    The FROM clause names these rows `page`.
     """
     query = f"SELECT page.id, {_object_of(table)}{more} FROM {rows}"
     return f"{query} ORDER BY {order}" if order else query

@@ -14,16 +14,6 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-__all__ = [
-    "ESCAPE",
-    "from_json_text",
-    "from_text",
-    "json_array",
-    "json_text",
-    "to_json_text",
-    "to_text",
-]
-
 ESCAPE = "\ufdd0"
 """What text and JSON contain that differ from the original, apart from their numbers."""
 

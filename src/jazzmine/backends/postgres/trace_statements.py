@@ -9,8 +9,6 @@ from jazzmine.backends.postgres.pages import page, same_values, select
 from jazzmine.backends.postgres.text import json_text, to_text
 from jazzmine.records.usage import TraceFilter, UsageKey
 
-__all__ = ["OF_AGENT", "filter_condition", "find_traces", "summarize"]
-
 OF_AGENT = "agent_id = %(agent_id)s"
 """The condition of a filter for an agent alone."""
 

@@ -21,32 +21,6 @@ from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser
 from jazzmine.search.query import Clause, SearchScope, SearchState, Term
 
-__all__ = [
-    "COMPLETE",
-    "COUNT_FOUND",
-    "EMPTY_TABLE",
-    "INDEX",
-    "LIST_FOUND",
-    "MAKE_TABLE",
-    "NOTE_SEARCH",
-    "PENDING",
-    "PLACE",
-    "REMOVE_NOTE",
-    "REMOVE_TABLE",
-    "REMOVE_TRIGGERS",
-    "SEARCH_STATE",
-    "UNINDEXED",
-    "clause_query",
-    "clauses_query",
-    "entries_json",
-    "entry_of",
-    "make_triggers",
-    "read_state",
-    "scope_parameters",
-    "scope_query",
-    "with_entry",
-]
-
 
 def read_state(name: str | None) -> SearchState | None:
     """Return the state of an index as the table of versions names it, or None without an index."""

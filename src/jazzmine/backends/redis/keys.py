@@ -14,8 +14,6 @@ import hashlib
 from functools import lru_cache
 from importlib.resources import files
 
-__all__ = ["ANY_STATE", "LOCK", "WRITE", "Script", "conversation_of", "keys_of"]
-
 ANY_STATE = "wm:{*}"
 
 # A percent sign is escaped so that no two ids look alike once the braces are.

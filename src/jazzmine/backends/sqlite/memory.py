@@ -53,9 +53,6 @@ SET lock_token = :token, lock_holder = :holder,
     lock_expires_at = :now + :seconds, expires_at = :expires_at, sweep_after = :sweep_after
 WHERE {_IS_STORED} AND {_IS_FREE} AND (lock_token = :token OR NOT :renews)
 """
-_UNLOCK = """
-UPDATE working_memory SET lock_token = NULL WHERE conversation_id = ? AND lock_token = ?
-"""
 _CONVERSATIONS = """
 SELECT conversation_id FROM working_memory
 WHERE expires_at > :now AND (:user IS NULL OR user_id = :user) LIMIT :limit
@@ -100,7 +97,7 @@ def write(connection: sqlite3.Connection, save: Save, ttl: float) -> Save | Lock
 
 
 def lock(connection: sqlite3.Connection, lock: Lock, ttl: float) -> Stored | Locked:
-    """Take a lock where there is a state, or let one last longer that is held still.
+    """Take a lock where there is a state, or let one last longer, or end, that is held still.
 
     Args:
         connection: in a write transaction.
@@ -115,11 +112,6 @@ def lock(connection: sqlite3.Connection, lock: Lock, ttl: float) -> Stored | Loc
     return outcome_of(*_row(connection, values))
 
 
-def unlock(connection: sqlite3.Connection, conversation_id: str, token: str) -> None:
-    """Release the lock if it is held with this token."""
-    connection.execute(_UNLOCK, [conversation_id, token])
-
-
 def conversations(
     connection: sqlite3.Connection, user_id: str | None, limit: int | None
 ) -> list[str]:
@@ -132,14 +124,6 @@ def conversations(
     """
     values = {"user": user_id, "now": time.time(), "limit": -1 if limit is None else limit}
     return [_text(row[0]) for row in connection.execute(_CONVERSATIONS, values)]
-
-
-def count(connection: sqlite3.Connection) -> int:
-    """Return how many conversations have a state."""
-    found = connection.execute(
-        "SELECT count(*) FROM working_memory WHERE expires_at > ?", [time.time()]
-    )
-    return int(found.fetchone()[0])
 
 
 def sweep(connection: sqlite3.Connection, user_id: str | None) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
+from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.records.base import RecordKind
 from jazzmine.records.context_window import CALLERS
 from jazzmine.records.messages import Conversation, Message
@@ -75,3 +77,20 @@ def trace_values(record: TurnTrace, body: bytes) -> Values:
         record.copied_from is not None,
         body.decode(),
     )
+
+
+def _view(table: Table) -> str:
+    columns = ", ".join(
+        f"{_column(name, default)} AS {name}" for name, default in table.defaults.items()
+    )
+    return f"SELECT {columns}, seq FROM stored_{table.name}"
+
+
+def _column(name: str, default: str | None) -> str:
+    value = f"json_extract(body, '$.{name}')"
+    return value if default is None else f"coalesce({value}, {default})"
+
+
+MESSAGE_TABLES = Component(
+    "messages", {table.name: _view(table) for table in (CONVERSATIONS, MESSAGES, TURN_TRACES)}
+)

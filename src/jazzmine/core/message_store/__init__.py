@@ -19,15 +19,4 @@ if TYPE_CHECKING:
     from jazzmine.records.turn_recorder import *
     from jazzmine.records.usage import *
 else:
-    _lazy.attach(
-        globals(),
-        _lazy.MESSAGE_RECORDS,
-        {
-            "MessageStore": "jazzmine._async.message_store.store",
-            "JSONMessageStore": "jazzmine._async.message_store.json",
-            "InMemoryMessageStore": "jazzmine._async.message_store.sqlite",
-            "MongoDBMessageStore": "jazzmine._async.message_store.mongodb",
-            "PostgresMessageStore": "jazzmine._async.message_store.postgres",
-            "SQLiteMessageStore": "jazzmine._async.message_store.sqlite",
-        },
-    )
+    _lazy.attach(globals(), _lazy.MESSAGE_RECORDS, _lazy.stores("_async", "message_store"))

@@ -23,15 +23,5 @@ if TYPE_CHECKING:
     from jazzmine.records.items import *
     from jazzmine.records.log import ANY as ANY
 else:
-    _lazy.attach(
-        globals(),
-        _lazy.ITEM_RECORDS,
-        {
-            "ANY": "jazzmine.records.log",
-            "LongTermMemoryStore": "jazzmine._sync.long_term_memory.store",
-            "InMemoryLongTermMemoryStore": "jazzmine._sync.long_term_memory.sqlite",
-            "MongoDBLongTermMemoryStore": "jazzmine._sync.long_term_memory.mongodb",
-            "PostgresLongTermMemoryStore": "jazzmine._sync.long_term_memory.postgres",
-            "SQLiteLongTermMemoryStore": "jazzmine._sync.long_term_memory.sqlite",
-        },
-    )
+    _names = {**_lazy.stores("_sync", "long_term_memory"), "ANY": "jazzmine.records.log"}
+    _lazy.attach(globals(), _lazy.ITEM_RECORDS, _names)

@@ -19,15 +19,4 @@ if TYPE_CHECKING:
     from jazzmine.records.turn_recorder import *
     from jazzmine.records.usage import *
 else:
-    _lazy.attach(
-        globals(),
-        _lazy.MESSAGE_RECORDS,
-        {
-            "MessageStore": "jazzmine._sync.message_store.store",
-            "JSONMessageStore": "jazzmine._sync.message_store.json",
-            "InMemoryMessageStore": "jazzmine._sync.message_store.sqlite",
-            "MongoDBMessageStore": "jazzmine._sync.message_store.mongodb",
-            "PostgresMessageStore": "jazzmine._sync.message_store.postgres",
-            "SQLiteMessageStore": "jazzmine._sync.message_store.sqlite",
-        },
-    )
+    _lazy.attach(globals(), _lazy.MESSAGE_RECORDS, _lazy.stores("_sync", "message_store"))

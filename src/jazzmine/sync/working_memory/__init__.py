@@ -26,14 +26,4 @@ if TYPE_CHECKING:
     from jazzmine.records.turn import *
     from jazzmine.records.working_memory import *
 else:
-    _lazy.attach(
-        globals(),
-        _lazy.MEMORY_RECORDS,
-        {
-            "WorkingMemoryStore": "jazzmine._sync.working_memory.store",
-            "InMemoryWorkingMemoryStore": "jazzmine._sync.working_memory.memory",
-            "PostgresWorkingMemoryStore": "jazzmine._sync.working_memory.postgres",
-            "RedisWorkingMemoryStore": "jazzmine._sync.working_memory.redis",
-            "SQLiteWorkingMemoryStore": "jazzmine._sync.working_memory.sqlite",
-        },
-    )
+    _lazy.attach(globals(), _lazy.MEMORY_RECORDS, _lazy.stores("_sync", "working_memory"))

@@ -34,8 +34,6 @@ from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff, begin_call, call_deadline, milliseconds
 from jazzmine.errors import ConfigurationError, StoreClosedError
 
-__all__ = ["PostgresClient"]
-
 # The pauses, in s, between the attempts at a call after the second one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
@@ -45,11 +43,15 @@ class PostgresClient:
 
     A call whose connection is lost is repeated on another one, if it may be repeated. Several
     stores may use a client: the first one opens it, and the last one closes it.
+
+    Attributes:
+        schema: the name of the schema; empty until it is known.
     """
 
     def __init__(self, config: PostgresConfig, *components: Component) -> None:
         self._config = config
-        self._schema, self._timeout = config.schema or "", config.timeout
+        self.schema: str = config.schema or ""
+        self._timeout = config.timeout
         self._components = components
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
@@ -80,7 +82,7 @@ class PostgresClient:
             if self._config.pool is not None and not issubclass(kind, Connection):
                 raise _unusable("has another connection_class")
             is_changed = False
-            async with self._apart() as connection:
+            async with self.apart() as connection:
                 if not connection.autocommit:  # of a pool of the application
                     raise _unusable("has no autocommit")
                 for component in self._components:
@@ -100,21 +102,21 @@ class PostgresClient:
 
     async def pending(self) -> list[str]:
         """Return what `open` would change in the schema, in which nothing is changed."""
-        async with self._apart() as connection:
+        async with self.apart() as connection:
             return [
-                f"apply {step.version:04} {step.name} to schema {self._schema!r}"
+                f"apply {step.version:04} {step.name} to schema {self.schema!r}"
                 for component in self._components
                 for step in await Tables(connection, self._config, component).pending()
             ]
 
     async def change_search(self, language: str | None) -> None:
         """Add the search index, make it anew for another language, or remove it."""
-        async with self._apart() as connection:
+        async with self.apart() as connection:
             await Tables(connection, self._config, MESSAGE_TABLES).change_search(language)
         begin_call()
 
     @asynccontextmanager
-    async def _apart(self) -> AsyncIterator[Connection]:
+    async def apart(self) -> AsyncIterator[Connection]:
         """Lend a new connection, or one of the application's pool, which may know another route.
 
         If it cannot be opened, this raises the server's error; the pool would only log it.
@@ -128,9 +130,9 @@ class PostgresClient:
                 await self.run("SELECT 1", deadline=deadline)  # replaces connections that were lost
                 connection = await self._access.getconn(deadline.remaining())
             connection.deadline = deadline
-            if not self._schema:
-                self._schema = await first_schema(connection)
-                self._config = replace(self._config, schema=self._schema)
+            if not self.schema:
+                self.schema = await first_schema(connection)
+                self._config = replace(self._config, schema=self.schema)
             yield connection
             connection.deadline = None
         except BaseException as error:
@@ -194,7 +196,7 @@ class PostgresClient:
                 if not repeats:
                     await connection.execute("", prepare=False)  # shows whether it is lost already
                     is_sent_once = True
-                rows = await connection.run(statement, values, self._schema, prepare=prepare)
+                rows = await connection.run(statement, values, self.schema, prepare=prepare)
             except psycopg.Error as error:
                 is_lost = await self._give_back(connection, error)
                 is_repeatable = (
@@ -270,14 +272,14 @@ class PostgresClient:
         """
         seconds = self._config.migration_timeout
         ms = str(min(milliseconds(seconds), 2**31 - 1))
-        async with self._apart() as connection:
+        async with self.apart() as connection:
             connection.deadline = Deadline(seconds)
             async with connection.transaction():
                 await connection.run("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 await connection.run(LONG_TRANSACTION, {"ms": ms})
                 for number, sql in enumerate(statements):
                     cursor = f"DECLARE jazzmine_rows NO SCROLL CURSOR FOR {sql}"
-                    await connection.run(cursor, schema=self._schema)
+                    await connection.run(cursor, schema=self.schema)
                     while rows := await connection.run(f"FETCH {size:d} FROM jazzmine_rows"):
                         yield number, rows
                         connection.deadline = Deadline(seconds)

@@ -39,8 +39,6 @@ from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff, milliseconds
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 
-__all__ = ["Tables", "first_schema"]
-
 logger: logging.Logger = logging.getLogger(__name__)
 
 

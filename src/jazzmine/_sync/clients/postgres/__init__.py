@@ -11,8 +11,6 @@ from jazzmine.extras import extra
 if TYPE_CHECKING:
     from jazzmine._sync.clients.postgres.client import PostgresClient
 
-__all__ = ["new_client"]
-
 
 def new_client(config: PostgresConfig, *components: Component) -> PostgresClient:
     """Import the driver, and return a client that is not open yet.

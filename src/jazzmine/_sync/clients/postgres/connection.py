@@ -25,8 +25,6 @@ from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import ConfigurationError
 from jazzmine.process import PROCESS
 
-__all__ = ["CANCEL_SECONDS", "Connection", "Connector"]
-
 logger: logging.Logger = logging.getLogger("jazzmine")
 
 # How long a statement waits for a locked row before another one has its connection, in s.

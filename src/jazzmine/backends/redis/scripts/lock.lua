@@ -12,10 +12,6 @@ if token ~= '' then
     if holder then
         return stored(holder, held_for)
     end
-    if lasts == '0' then
-        redis.call('DEL', LOCK)
-        return stored(false, false)
-    end
     if ARGV[4] == '1' then
         redis.call('PEXPIRE', LOCK, lasts)
     elseif redis.call('EXISTS', STATE) == 1 then
