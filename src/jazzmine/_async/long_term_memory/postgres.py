@@ -70,7 +70,7 @@ class PostgresItemBackend(ItemBackend):
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
         parameters = items.renewal_parameters(renewals)
-        # What is planned while the table is small would go on reading all of it.
+        # It reads the table by its index only where it is planned for these very paths.
         return len(await self.client.run(items.RENEW, parameters, prepare=False))
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:

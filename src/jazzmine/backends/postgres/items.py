@@ -34,7 +34,8 @@ SELECT $schema.jazzmine_restore_items(
 # Not those that have another revision by now.
 RENEW = """
 UPDATE $schema.memory_items AS stored SET expires_at = given.expires_at
-FROM json_to_recordset(%(renewals)s::json) AS given (path text, revision bigint, expires_at bigint)
+FROM unnest(%(paths)s::text[], %(revisions)s::bigint[], %(times)s::bigint[])
+    AS given (path, revision, expires_at)
 WHERE stored.path = given.path AND stored.revision = given.revision
     AND coalesce(stored.expires_at > extract(epoch FROM clock_timestamp()) * 1000, true)
 RETURNING true
@@ -153,9 +154,9 @@ def outcomes_of(answer: str, order: Sequence[int]) -> list[Outcome] | ItemConfli
 
 def renewal_parameters(renewals: Sequence[Renewal]) -> dict[str, object]:
     """Return the parameters of `RENEW`."""
-    ordered = sorted(renewals, key=lambda renewal: to_text(renewal.path))
-    given = [renewal._asdict() for renewal in ordered]
-    return {"renewals": json_text(given)}
+    given = sorted((to_text(path), revision, time) for path, revision, time in renewals)
+    names = ("paths", "revisions", "times")
+    return {name: list(each) for name, each in zip(names, zip(*given, strict=True), strict=True)}
 
 
 def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
