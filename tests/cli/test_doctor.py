@@ -310,6 +310,17 @@ def test_a_file_that_all_may_read_is_noticed(url: str, path: str) -> None:
     assert (status, found["cure"]) == (0, f"chmod 600 {os.path.realpath(path)}")
 
 
+def test_vectors_of_different_lengths_are_noticed(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'items.db'}"
+    embed = iter([[[1.0] * 2], [[1.0] * 3]])
+    with LongTermMemoryStore.initialize(url, embed=lambda texts: next(embed)) as items:
+        for key in "ab":
+            items.put(MemoryItem(namespace=("n",), key=key, value={"a": "b"}))
+    status, found = one_found("--items", url)
+    assert (status, found["level"]) == (0, "warning")
+    assert "(1 of 2, 1 of 3)" in found["text"]
+
+
 def test_encrypted_stores_without_keys_are_noticed(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'all.db'}"
     encrypted = {"storage": "sqlite", "path": tmp_path / "all.db", "encryption": as_text(FIRST)}

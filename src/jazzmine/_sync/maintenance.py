@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange, ItemDecoder, ItemQuery, StoredItem, cursor_of
 from jazzmine.records.log import ANY
 from jazzmine.search.query import SearchState
+from jazzmine.search.vectors import length_of
 
 __all__ = [
     "AnyStore",
@@ -33,7 +35,11 @@ __all__ = [
     "restore_items",
     "search_state",
     "store_records",
+    "vector_lengths",
 ]
+
+# How many vectors are read at a time.
+_VECTORS_AT_ONCE = 1_000
 
 AnyStore: TypeAlias = MessageStore | WorkingMemoryStore | LongTermMemoryStore
 
@@ -90,6 +96,17 @@ def iter_items(
         if len(rows) < size:
             break
         rows = store._rows(query, size, cursor_of(rows[-1]))
+
+
+def vector_lengths(store: LongTermMemoryStore) -> Counter[int]:
+    """Return how many items have vectors of each length (their number of dimensions)."""
+    lengths: Counter[int] = Counter()
+    query = ItemQuery(reads="vectors")
+    rows = store._rows(query, _VECTORS_AT_ONCE, None)
+    while rows:
+        lengths.update(length_of(row[2]) for row in rows)
+        rows = store._rows(query, _VECTORS_AT_ONCE, cursor_of(rows[-1]))
+    return lengths
 
 
 def restore_items(store: LongTermMemoryStore, items: Sequence[StoredItem]) -> None:

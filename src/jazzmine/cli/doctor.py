@@ -16,6 +16,7 @@ from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavaila
 from jazzmine.config import MongoDBConfig, PostgresConfig, RedisConfig
 from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError, LockTimeoutError
 from jazzmine.findings import Finding, failed, fine, warning
+from jazzmine.sync.maintenance import vector_lengths
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
@@ -130,6 +131,14 @@ def _check(named: Named[Any], mend: bool) -> Iterator[Finding]:
         else:
             store.list_items(limit=1)
             yield fine("the items can be read")
+            lengths = sorted(vector_lengths(store).items())
+            if len(lengths) > 1:
+                named_lengths = ", ".join(f"{count} of {length}" for length, count in lengths)
+                yield warning(
+                    f"items have vectors of different lengths ({named_lengths}): a search leaves"
+                    " out those that another model has made",
+                    "put these items again",
+                )
 
 
 def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:

@@ -31,6 +31,12 @@ def packed_vectors(vectors: Iterable[Iterable[float]]) -> bytes | None:
     return struct.pack("<I", len(packed[0]) // 4) + b"".join(packed) if packed else None
 
 
+def length_of(packed: bytes) -> int:
+    """Return the number of dimensions of packed vectors."""
+    length: int = struct.unpack_from("<I", packed)[0]
+    return length
+
+
 def _packed(vector: Iterable[float]) -> bytes:
     if not isinstance(vector, Iterable):
         raise TypeError(f"embed must return vectors of numbers, not of {type(vector).__name__}")
