@@ -154,9 +154,17 @@ def outcomes_of(answer: str, order: Sequence[int]) -> list[Outcome] | ItemConfli
 
 def renewal_parameters(renewals: Sequence[Renewal]) -> dict[str, object]:
     """Return the parameters of `RENEW`."""
-    given = sorted((to_text(path), revision, time) for path, revision, time in renewals)
-    names = ("paths", "revisions", "times")
-    return {name: list(each) for name, each in zip(names, zip(*given, strict=True), strict=True)}
+    given = sorted(renewals, key=lambda renewal: to_text(renewal.path))
+    return {
+        "paths": [to_text(renewal.path) for renewal in given],
+        "revisions": _numbers([renewal.revision for renewal in given]),
+        "times": _numbers([renewal.expires_at for renewal in given]),
+    }
+
+
+def _numbers(values: Sequence[int | None]) -> str:
+    """Return an array of bigint; psycopg gives all arrays of a statement the type of the first."""
+    return f"{{{','.join('NULL' if value is None else str(value) for value in values)}}}"
 
 
 def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
