@@ -24,6 +24,7 @@ from jazzmine._async.clients.mongodb.types import Client, Collection, Session
 from jazzmine._async.keyed_locks import KeyedLocks
 from jazzmine._compat.concurrency import AsyncWork as Work
 from jazzmine._compat.concurrency import async_run_in_task as run_in_task
+from jazzmine._compat.concurrency import async_sleep as sleep
 from jazzmine.backends.mongodb.driver import (
     DURABLE,
     LENIENT,
@@ -72,6 +73,7 @@ class MongoDBClient:
         self._names = server_names(config.uri, config.url_options())
         self.has_transactions = False
         self._closed = False
+        self._sessions: set[Session] = set()  # those of the transactions that have begun
         client = None
         with suppress(InvalidURI, ConfigurationError, ValueError, TypeError):
             options = client_options(config.uri, config.timeout)
@@ -92,8 +94,12 @@ class MongoDBClient:
         self._transactions: KeyedLocks[object] = KeyedLocks()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, after the transactions that have begun; others are refused."""
         self._closed = True
+        longest = Deadline(_SECONDS_TO_END)
+        # One that is left open would keep its documents from others for a minute.
+        while self._sessions and not longest.expired:
+            await sleep(0.005)
         with pymongo.timeout(_SECONDS_TO_END):  # it says to the server which sessions end
             await self._client.close()
 
@@ -211,6 +217,7 @@ class MongoDBClient:
             if not self.has_transactions:
                 return await in_time(None)
             async with self._client.start_session() as session:
+                self._sessions.add(session)
                 try:
                     result: T = await session.with_transaction(in_time, SNAPSHOT, DURABLE, PRIMARY)
                 except BaseException:
@@ -220,6 +227,8 @@ class MongoDBClient:
                         with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_END):
                             await session.commit_transaction()
                     raise
+                finally:
+                    self._sessions.discard(session)
                 return result
 
         held = partial(self._in_turn, deadline, sorted(set(ids)), attempt)
