@@ -88,7 +88,7 @@ def test_what_an_earlier_version_has_encrypted_opens() -> None:
     stored = json.dumps({**fields, "metadata": {ENCRYPTED_KEY: EARLIER}})
     [message] = RowDecoder(Message, RECORDS).records([("m1", stored)], "c1")
 
-    assert message.original_content == WORD
+    assert message.original_content == "xylophone"
     assert message.entities == [Entity(name="knee", attributes=["left"])]
     assert message.metadata == {"a": 1}
 
