@@ -50,6 +50,20 @@ async def test_a_turn_that_is_delivered_twice_and_answered_differently_conflicts
     assert await chat.get_messages_by_conversation_id("c1") == [question, answer]
 
 
+async def test_what_does_not_belong_together_is_not_stored(chat: MessageStore) -> None:
+    new = message("m1")
+    for trace, named in (
+        (trace_of("m0"), "not appended"),
+        (trace_of("m1", conversation_id="c2"), "of conversation 'c2'"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            await chat.append_messages("c1", [new], trace=trace)
+    await chat.store_conversation(conversation("c2"))
+    with pytest.raises(IntegrityError, match="cannot be in conversation"):
+        await chat.store_messages([new, message("m1", conversation_id="c2")])
+    assert await chat.count_messages(["c1", "c2"]) == {"c1": 0, "c2": 0}
+
+
 async def test_the_same_content_may_be_written_differently(chat: MessageStore) -> None:
     nested = {"bb": 1, "a": {"d": 2, "c": [3]}, "zero": -0.0}
     given = message("m1", sentiment_score=-0.0, metadata=nested)

@@ -161,3 +161,11 @@ def test_a_turn_that_an_earlier_version_began_keeps_its_entities_when_it_begins_
     memory.begin_turn(TurnCache(1))
 
     assert list(memory.entity_workspace) == ["Ada"]
+
+
+def test_a_turn_is_not_begun_again_by_another_message() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, message_id="a"))
+
+    assert memory.begin_turn(TurnCache(1, message_id="b")) is False
+    assert memory.turn_number == 1
