@@ -62,6 +62,10 @@ async def test_what_does_not_belong_together_is_not_stored(chat: MessageStore) -
     with pytest.raises(IntegrityError, match="cannot be in conversation"):
         await chat.store_messages([new, message("m1", conversation_id="c2")])
     assert await chat.count_messages(["c1", "c2"]) == {"c1": 0, "c2": 0}
+    await chat.store_message(new)
+    with pytest.raises(IntegrityError):
+        await chat.store_turn_trace(trace_of("m1", conversation_id="c2"))
+    assert await chat.get_turn_trace_by_message_id("m1") is None
 
 
 async def test_the_same_content_may_be_written_differently(chat: MessageStore) -> None:
