@@ -161,7 +161,7 @@ async def retitle(store: AsyncMessageStore, old: Message, new: Message) -> None:
 
 
 async def redact(store: AsyncMessageStore, old: Message, new: Message) -> None:
-    """Take what a message has said out of its conversation's title and the trace of its run."""
+    """Take what a message has said before out of its conversation's title and its run's trace."""
     await retitle(store, old, new)
     where = TraceFilter(conversation_id=old.conversation_id, started_until=old.timestamp + 1)
     for trace in await store.find_turn_traces(where, limit=1):

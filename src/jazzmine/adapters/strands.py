@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import called_directly, completed, require_session_id, retry_conflicts
-from jazzmine.adapters._conversations import append_with_traces, retitle
+from jazzmine.adapters._conversations import append_with_traces, redact, retitle
 from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import (
     Described,
@@ -20,11 +20,10 @@ from jazzmine.adapters._items import (
     role_of,
     text_of,
 )
-from jazzmine.adapters._recorder import RunRecorder, redacted
+from jazzmine.adapters._recorder import RunRecorder
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
-from jazzmine.records.usage import TraceFilter
 
 with supported("strands-agents", "1.55.0", "2.0"):
     from strands.session.session_repository import SessionRepository
@@ -275,16 +274,11 @@ class JazzmineSessionRepository(SessionRepository):
 
     def _redact(self, old: Message, new: Message) -> None:
         """Take what a message has said out of its conversation's title and the trace of its run."""
-        completed(retitle(self._recorded_store, old, new))
         runs = self._runs_of(old.conversation_id)
         for run in runs:
             run.is_redacted = True
-        if not runs:
-            where = TraceFilter(
-                conversation_id=old.conversation_id, started_until=old.timestamp + 1
-            )
-            for trace in self._store.find_turn_traces(where, limit=1):
-                self._store.store_turn_trace(redacted(trace))
+        change = retitle if runs else redact
+        completed(change(self._recorded_store, old, new))
 
     def _conversation(self, conversation_id: str, metadata: dict[str, Any]) -> Conversation:
         conversation = Conversation(

@@ -143,14 +143,13 @@ class PostgresClient:
                 raise translated(error, self._address.name) from without_row(error)
             raise
         finally:
-            if connection is None:
-                pass
-            elif self._config.pool is not None:
-                self._access.putconn(connection)
-            elif connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self._given_up.start(connection.cancel_and_close)
-            else:
-                connection.close()
+            if connection is not None:
+                if self._config.pool is not None:
+                    self._access.putconn(connection)
+                elif connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                    self._given_up.start(connection.cancel_and_close)
+                else:
+                    connection.close()
 
     def close(self) -> None:
         """Close all connections. Nothing is done while another store uses them."""
