@@ -34,7 +34,7 @@ class Projection:
 
     def __init__(self, steps: Steps, agent_id: str) -> None:
         self._messages, self._agent_id = steps.store, agent_id
-        self.recorder = JazzmineRecorder(steps, agent_id)
+        self.recorder: JazzmineRecorder = JazzmineRecorder(steps, agent_id)
         # A state shares most of its parts with the one before. Only the others are looked up.
         self._known: dict[tuple[str, bytes], None] = {}
 
