@@ -46,6 +46,7 @@ def test_a_block_records_once(recorder: TurnRecorder, kind: str) -> None:
         pass
     with pytest.raises(RuntimeError, match="one call"), call:
         pass
+    call.end("too late")
 
     assert len(calls(recorder)) == 1
     assert calls(recorder)[0].success
@@ -134,6 +135,8 @@ def test_a_cancellation_is_its_class_alone(recorder: TurnRecorder, kind: str) ->
 
 
 def test_a_tool_called_inside_of_a_tool_belongs_to_that_tool(recorder: TurnRecorder) -> None:
+    colleague = TurnRecorder(conversation_id="c2", user_id="ada", agent_id="desk")
+    colleague.assistant("I delegate.")
     with recorder.model_call("m"):
         recorder.assistant("I book.")
     with recorder.tool_call("book", call_id="outer"):
@@ -141,10 +144,11 @@ def test_a_tool_called_inside_of_a_tool_belongs_to_that_tool(recorder: TurnRecor
             pass
         with recorder.tool_call("find_seat", call_id="inner"):
             pass
-    with recorder.tool_call("mail"):
+    with colleague.tool_call("colleague"), recorder.tool_call("mail"):
         pass
 
     assert requests(recorder) == {"I book.": ["book", "mail"]}
+    assert [tool.api_calls for tool in colleague.trace.tool_traces] == [[]]
     assert [one.role.value for one in recorder.messages].count("tool") == 2
     outer = recorder.trace.tool_traces[0]
     assert [next(iter(inner)) for inner in outer.api_calls] == ["model", "tool"]

@@ -148,6 +148,19 @@ def test_every_value_of_a_turn_is_cut_and_the_whole_trace_is_below_what_stores_h
     assert len(recorder.trace.llm_calls) == len(recorder.trace.tool_traces) == 30
 
 
+def test_a_trace_of_more_calls_than_fit_has_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn_recorder, "_MAX_RECORD", 10_000)
+    recorder = begun()
+    recorder.user("Read it all.")
+    for _ in range(60):
+        with recorder.model_call("m", input="x" * 300) as model:
+            model.usage(prompt_tokens=1)
+
+    trace = recorder.trace_of("m1")
+    assert (trace.total_prompt_tokens, len(trace.llm_calls)) == (60, 60)
+    assert trace.llm_calls[0].input.endswith("characters cut]")
+
+
 @pytest.mark.parametrize(
     ("calls", "tokens"),
     [
@@ -236,6 +249,7 @@ async def test_a_cancelled_call_is_noted_and_those_that_still_run_are_left_out()
 
     slow, cancelled = (asyncio.ensure_future(look_up(name)) for name in ("slow", "cancelled"))
     await asyncio.sleep(0)
+    assert lines(recorder) == [("user", "Look it up.")]
     cancelled.cancel()
     await asyncio.gather(cancelled, return_exceptions=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from threading import Lock
 from time import monotonic_ns, time_ns
 from typing import Any
@@ -23,6 +24,9 @@ __all__ = ["TurnRecorder"]
 # The longest JSON of a trace. MongoDB takes 16 MiB, and needs up to six times the length of the
 # JSON for a list of numbers.
 _MAX_RECORD = 2_000_000
+
+# How many characters are kept of each value of a longer trace: as many as fit, of those.
+_LIMITS = [MAX_VALUE >> halvings for halvings in range(10)]
 
 # Metadata of the program is cut less than recorded values.
 _MAX_METADATA = 1_000_000
@@ -238,16 +242,12 @@ class TurnRecorder:
         with self._lock:
             models = [call.record for call in self._model_calls if call.has_ended]
             tools = [call.record for call in self._tool_calls if call.has_ended]
-            limit: int | None = None
-            while True:
-                try:
+            for limit in (None, *_LIMITS):
+                with suppress(ValidationError):  # something was put into a record in place
                     trace = self._build_trace(message_id, models, tools, limit)
                     if len(trace.model_dump_json()) <= _MAX_RECORD:
-                        return trace
-                except ValidationError:  # something was put into a record in place
-                    if limit is not None:
-                        raise
-                limit = MAX_VALUE if limit is None else limit // 2
+                        break
+            return trace
 
     def _build_trace(
         self,
