@@ -74,6 +74,9 @@ async def test_the_newest_with_all_words_are_listed_in_pages(searched: MessageSt
     assert await ids(searched, "refund", order="newest", limit=1, after="m3") == ["m2"]
     assert await ids(searched, "refund", limit=0) == []
     assert await ids(searched, "refund", order="newest", limit=0, after="m3") == []
+    mixed = [message(f"n{number}", original_content="my coat, for me") for number in range(3)]
+    await searched.store_messages(mixed)
+    assert await ids(searched, '"for my"', order="newest", limit=1) == ["m1"]
     for limit in (20, 0):
         with pytest.raises(NotFoundError, match="after='m9'"):
             await searched.search_messages("refund", order="newest", limit=limit, after="m9")
@@ -99,6 +102,20 @@ async def test_a_word_that_half_of_many_messages_have_finds_nothing_beside_rarer
     assert await ids(searched, "the rare") == ["rare"]
 
 
+async def test_a_user_finds_as_much_as_others_have_not_said(searched: MessageStore) -> None:
+    for owner, user_id in (("c1", "u1"), ("c2", "u2")):
+        await searched.store_conversation(conversation(owner, user_id=user_id))
+    said = [("own", "c1", "u1"), ("his", "c1", "u2"), *((f"o{n}", "c2", "u1") for n in range(3))]
+    await searched.store_messages(
+        message(name, conversation_id=owner, user_id=user_id, original_content="tea")
+        for name, owner, user_id in said
+    )
+    own = searched.scoped(user_id="u1")
+
+    assert await ids(own, "tea", order="newest", limit=1) == ["own"]
+    assert sorted(await ids(own, "tea", conversation_id="c1")) == ["his", "own"]
+
+
 async def test_a_store_without_an_index_says_how_to_add_it(store: MessageStore) -> None:
     with pytest.raises(ConfigurationError, match="`jazzmine index` adds it"):
         await store.search_messages("tea")
@@ -111,9 +128,12 @@ async def test_an_index_is_added_in_steps_changed_and_removed(searched: MessageS
     await hooks.make_search(None)
     with pytest.raises(ConfigurationError, match="this store has no search"):
         await searched.search_messages("refund")
+    assert await hooks.fill_search(1) is None
 
     await hooks.make_search("")
     assert await hooks.search_state() == ("", False)
+    with pytest.raises(ConfigurationError, match="is not complete yet"):
+        await searched.search_messages("refund")
     await searched.store_message(message("m5", original_content="refund"))
     while (await hooks.fill_search(1)) is not None:
         await searched.delete_message("m4")

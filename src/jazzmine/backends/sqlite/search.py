@@ -120,6 +120,8 @@ def make(connection: sqlite3.Connection, language: str | None) -> None:
 
 def fill(connection: sqlite3.Connection, size: int) -> int | None:
     """Index some of the messages that are not; return how many, or None if there was none."""
+    if read_state(connection) is None:  # another process has removed the index
+        return None
     _, first = connection.execute(_STATE).fetchone()
     if first is None:
         # All were indexed: mend what differs.
