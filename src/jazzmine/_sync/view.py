@@ -12,9 +12,6 @@ from jazzmine._sync.store import Store
 from jazzmine.errors import IntegrityError, ScopeError
 from jazzmine.records.arguments import require_id
 
-# How many of the user's conversations a view remembers.
-_MOST_REMEMBERED = 10_000
-
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 AnyView = TypeVar("AnyView", bound="View[Any]")
 AnyStore = TypeVar("AnyStore", bound=Store[Any])
@@ -91,8 +88,6 @@ class ConversationView(View[AnyStore]):
         return True
 
     def _remember(self, conversation_id: str) -> None:
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
         self._known[conversation_id] = None
 
 

@@ -37,7 +37,6 @@ _KINDS: dict[Sort, tuple[str, type[Record]]] = {
     "traces": ("turn_traces", TurnTrace),
 }
 _AT_ONCE = 200
-_ROUNDS = 10  # a replacement may be refused for another reason, but only a few times
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 _NEWER = "FROM is a store of this version; `jazzmine copy` copies it"
@@ -251,18 +250,16 @@ def mended(kind: type[AnyRecord], data: dict[str, Any]) -> tuple[AnyRecord, dict
     lone surrogate U+FFFD; an empty id "unknown"; data nested deeper than the limit its JSON text.
     """
     replaced: dict[str, str] = {}
-    for _ in range(_ROUNDS):
+    while True:  # a replacement may be refused for another reason
         try:
             record: AnyRecord = kind.__pydantic_validator__.validate_python(data)
             require_stored(record)
             return record, replaced
         except ValidationError as error:
-            last = error
             found = [one for one in error.errors(include_url=False) if _replace(data, one)]
-        if not found:
-            break
+            if not found:
+                raise
         replaced |= {".".join(map(str, one["loc"])): one["msg"] for one in found}
-    raise last
 
 
 def _replace(data: Any, error: ErrorDetails) -> bool:

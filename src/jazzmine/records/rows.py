@@ -60,8 +60,7 @@ class RowDecoder(Generic[AnyRecord]):
             [body] = self._codec.decrypted(self.kind, [row], conversation_id)
             return self._validated(row, body)
         record = self._validated(row, row[1])
-        if ENCRYPTED_KEY in vars(record)["metadata"]:
-            self._require_plain(record)
+        self._require_plain(record)
         return record
 
     def _validated(self, row: Row, body: Any) -> AnyRecord:

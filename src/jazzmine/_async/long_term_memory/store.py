@@ -107,8 +107,6 @@ class LongTermMemoryStore(StoredItems):
             path_of(require_namespace("namespace", namespace), require_id("key", key))
             for namespace, key in keys
         ]
-        if not paths:
-            return []
         found = await self._items_at(paths)
         return [found.get(path) for path in paths]
 
