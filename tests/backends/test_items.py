@@ -208,5 +208,7 @@ def test_the_configuration_is_a_mapping_a_url_or_the_environment(
     assert long_term_memory_config(None) == PostgresConfig("postgresql://h/d", schema="s")
     with pytest.raises(InvalidAddressError, match="redis: is no long-term memory"):
         long_term_memory_config("redis://h")
+    with pytest.raises(ConfigurationError, match="items have it always"):
+        long_term_memory_config("sqlite:a.db?search=true")
     with pytest.raises(ConfigurationError, match="did you mean 'sqlite'"):
         long_term_memory_config({"storage": "sqlit"})

@@ -111,6 +111,7 @@ def with_first_twice(data: dict[str, Any], section: str, **changes: object) -> d
         (lambda _: [], "is no message store"),
         (lambda _: {"a": 1}, "is no message store"),
         (lambda _: {"conversations": [], "massages": []}, "is no message store"),
+        (lambda data: {**data, "search": 1}, "search breaks a rule: is no language"),
         (lambda _: {"version": 2, "conversations": []}, "a newer version of jazzmine"),
         (lambda _: {"messages": ["hello"]}, r"messages\[0\] .*jazzmine adopt"),
         (lambda _: {"messages": {}}, r"messages breaks a rule.*jazzmine adopt"),

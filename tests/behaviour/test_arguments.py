@@ -109,6 +109,15 @@ async def test_another_type_of_number_is_refused(
 
 
 @before_hooks
+@wrong_count
+async def test_another_type_of_time_or_function_is_refused(store: MessageStore, wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"before must be an int \(ms since 1970, UTC\), not "):
+        await store.prune_conversations(before=wrong)
+    with pytest.raises(TypeError, match="count_tokens must be callable, not "):
+        await store.get_context_window("c1", max_tokens=1, count_tokens=wrong)
+
+
+@before_hooks
 @with_a_count
 async def test_a_negative_number_is_refused(store: MessageStore, call: Call) -> None:
     with pytest.raises(ValueError, match="must be 0 or more, not -1"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine import DeleteItem, JazzmineError, MemoryItem, PutItem, ScopeError
+from jazzmine import ConflictError, DeleteItem, JazzmineError, MemoryItem, PutItem, ScopeError
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from tests.behaviour.items_machine import EXPIRED
 
@@ -92,3 +92,28 @@ async def test_items_of_others_are_as_if_they_were_not_stored(
         assert await keys(entangled) == before, name
     with pytest.raises(ScopeError):
         own.scoped(user_id="bob")
+
+
+@pytest.mark.parametrize("conflicts", [1, 1_000])
+async def test_a_change_of_an_item_that_others_change_meanwhile_is_made_again(
+    entangled: LongTermMemoryStore, monkeypatch: pytest.MonkeyPatch, conflicts: int
+) -> None:
+    apply, others = entangled.backend.apply, iter(range(conflicts))
+    mine, theirs = item("a", value={"n": 1}), item("a", value={"n": 2})
+
+    async def later(*args: Any) -> Any:
+        if args[0][0].item.value == mine.value and next(others, None) is not None:
+            await entangled.put(theirs)
+        return await apply(*args)
+
+    monkeypatch.setattr(entangled.backend, "apply", later)
+    found = await outcome(entangled.scoped(user_id="ann").put, mine)
+
+    stored = await entangled.get(("facts",), "a")
+    assert stored is not None
+    if conflicts == 1:
+        assert found == stored
+        assert stored.value == mine.value
+    else:
+        assert found[0] is ConflictError
+        assert stored.value == theirs.value

@@ -153,11 +153,14 @@ async def test_what_embed_returns_is_checked(api: Api, item_config: Config) -> N
         await api.LongTermMemoryStore.initialize(item_config, embed=7)  # type: ignore[arg-type]
 
 
-async def test_vectors_of_another_model_are_left_out(api: Api, item_config: Config) -> None:
+async def test_vectors_of_another_model_are_left_out(
+    api: Api, item_config: Config, caplog: pytest.LogCaptureFixture
+) -> None:
     async with await api.LongTermMemoryStore.initialize(
         item_config, embed=lambda texts: [[1.0] * (2 + ("long" in text)) for text in texts]
     ) as items:
         for key in ("long", "short"):
             await items.put(MemoryItem(namespace=("n",), key=key, value={"text": key}))
 
-        assert await keys(items, "other") == ["short"]
+        assert await keys(items, "other") == await keys(items, "other") == ["short"]
+    assert caplog.text.count("left out 1 items") == 1

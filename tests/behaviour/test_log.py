@@ -58,6 +58,7 @@ async def test_what_does_not_belong_together_is_not_stored(chat: MessageStore) -
     ):
         with pytest.raises(ValueError, match=named):
             await chat.append_messages("c1", [new], trace=trace)
+    assert await chat.append_messages("unknown", []) == []
     await chat.store_conversation(conversation("c2"))
     with pytest.raises(IntegrityError, match="cannot be in conversation"):
         await chat.store_messages([new, message("m1", conversation_id="c2")])

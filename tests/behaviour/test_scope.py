@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine import JazzmineError, ScopeError, StoreClosedError, TraceFilter
+from jazzmine import IntegrityError, JazzmineError, ScopeError, StoreClosedError, TraceFilter
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message
 from tests.behaviour.scope_samples import (
@@ -120,6 +120,32 @@ async def test_a_scope_costs_nothing_and_closes_nothing(entangled: MessageStore)
     await entangled.ping()
 
 
+async def test_a_user_copies_deletes_and_erases_the_user_s_conversations_alone(
+    entangled: MessageStore, own: MessageStore
+) -> None:
+    assert await own.get_turn_traces_by_agent_id("a1", limit=0) == []
+    with pytest.raises(IntegrityError, match="its id is taken"):
+        await own.fork_conversation("c1", conversation("c2"))
+    await own.fork_conversation("c1", conversation("c5"))
+    assert await own.delete_conversation("c5")
+    assert await own.get_conversation_by_id("c5") is None
+
+    erasure = await own.erase_user("u1")
+
+    assert (erasure.conversations, erasure.messages, erasure.traces) == (1, 2, 1)
+    assert ids(await entangled.get_conversations()) == ["c2"]
+    assert ids(await entangled.get_messages_by_conversation_id("c2")) == ["m3", "m4"]
+
+
+async def test_a_user_s_page_is_full_in_spite_of_many_messages_in_others_conversations(
+    entangled: MessageStore, own: MessageStore
+) -> None:
+    others = [message(f"o{n:03}", conversation_id="c2", timestamp=n) for n in range(450)]
+    await entangled.store_messages(others)
+
+    assert ids(await own.get_messages_by_user_id("u1", limit=1)) == ["m1"]
+
+
 async def test_whose_a_conversation_is_is_asked_once(
     entangled: MessageStore, own: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,5 +160,8 @@ async def test_whose_a_conversation_is_is_asked_once(
     for number in range(3):
         await own.store_message(message(f"n{number}"))
         await own.store_message(message(f"o{number}", conversation_id="c5"))
-
     assert asked.count("c1") == 1
+    asked.clear()
+    await own.store_conversation(conversation("c5"))
+
+    assert asked == []

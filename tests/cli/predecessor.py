@@ -49,7 +49,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "m big episode": {"episode_id": BIG},
     "m big time": {"timestamp": BIG},
     "": {"conversation_id": "", "user_id": "v"},
-    **{f"owner of {number}": {} for number in range(12)},
+    **{f"owner of {number}": {} for number in range(13)},
 }
 TRACE = {
     "conversation_id": "c",
@@ -68,6 +68,7 @@ TRACES: list[tuple[str, dict[str, Any]]] = [
     ("nan energy", {"total_energy_kwh": NAN, "total_co2_g": INFINITY, "sentiment_score": -NAN}),
     ("nan data", {"tool_traces": [{**TASK, "final_data": {"a": [NAN, -INFINITY, 1.5]}}]}),
     ("big data", {"tool_traces": [{**TASK, "final_data": {"a": [BIG, -BIG]}}]}),
+    ("reference", {"tool_traces": [{**TASK, "final_data": {"$ref": "a", "$id": "b"}}]}),
     ("zero key", {"tool_traces": [{**TASK, "intermediates": [{"a\0b": {"\0": 1}}]}]}),
     ("lone data", {"slot_events": [{**SLOT, "value": {LONE: LONE}}]}),
     ("deep data", {"tool_traces": [{**TASK, "api_calls": [{"deep": nested(70)}]}]}),

@@ -80,7 +80,7 @@ def test_every_record_is_adopted_in_its_order_and_counted(
     adopted = [one.id for records in (conversations, messages, traces) for one in records if one]
     assert sorted(adopted) == sorted(one or "unknown" for one in old.ids)
     fine = [message.id for message in messages if message.id.startswith("owner of")]
-    assert fine == [f"owner of {number}" for number in range(12)]
+    assert fine == [f"owner of {number}" for number in range(13)]
     said = run("adopt", old.url, target)
     assert said.status == 0
     assert f"stored {0:>10,}   there before {len(conversations):>10,}" in said.output
@@ -112,6 +112,7 @@ def test_what_a_record_cannot_hold_is_replaced(old: Old, store: MessageStore) ->
     traces = {one.id: one for one in store.get_turn_traces_by_conversation_id("c")}
     energy = traces["t nan energy"]
     assert (energy.total_energy_kwh, energy.total_co2_g, energy.sentiment_score) == (0.0, 0.0, 0.0)
+    assert traces["t reference"].tool_traces[0].final_data == {"$ref": "a", "$id": "b"}
     (value,) = [traces["t deep data"].tool_traces[0].api_calls[0]["deep"]]
     for _ in range(63):
         (value,) = value
@@ -160,11 +161,22 @@ def test_a_record_without_what_it_refers_to_is_left_out_and_named(
     assert "'none': cannot be read: " in said.output
 
 
-def test_a_store_of_this_version_is_refused(path: str, target: str) -> None:
-    said = run("adopt", f"json:{path}", target)
+@pytest.mark.parametrize("source", ["url", "new_postgres_url", "new_mongodb_url"])
+def test_a_store_of_this_version_is_refused(
+    source: str, target: str, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue(source)
+    MessageStore.initialize(url).close()
+
+    said = run("adopt", url, target)
 
     assert said.status == 1
     assert "jazzmine copy" in said.errors
+
+
+def test_a_source_that_0_1_42_cannot_have_stored_is_refused(target: str) -> None:
+    assert "are the same place" in run("adopt", "json:a.json", "json:a.json").errors
+    assert "in JSON, PostgreSQL and MongoDB alone" in run("adopt", "sqlite:a.db", target).errors
 
 
 def test_a_source_that_cannot_be_read_is_refused_without_its_password(target: str) -> None:

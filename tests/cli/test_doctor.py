@@ -80,10 +80,15 @@ def test_nothing_is_wrong_with_a_file(url: str, path: str, tmp_path: Path) -> No
     ("statement", "named"),
     [
         ('DROP INDEX "{}".idx_msg_conv', "idx_msg_conv"),
+        (
+            "UPDATE pg_index SET indisvalid = false"
+            " WHERE indexrelid = '\"{}\".idx_msg_conv'::regclass",
+            "idx_msg_conv",
+        ),
         ('DROP FUNCTION "{}".jazzmine_pop', "jazzmine_pop"),
         ('ALTER SEQUENCE "{}".memory_item_revisions RESTART', "memory_items"),
     ],
-    ids=["index", "function", "sequence"],
+    ids=["index", "invalid index", "function", "sequence"],
 )
 def test_what_is_wrong_comes_with_the_statement_that_mends_it(
     current_url: str, admin: Any, statement: str, named: str
@@ -95,7 +100,8 @@ def test_what_is_wrong_comes_with_the_statement_that_mends_it(
     status, found = one_found(option, current_url)
     assert (status, found["level"]) == (1, "error")
     assert named in found["text"]
-    admin.execute(found["cure"])
+    for cure in found["cure"].split("; "):
+        admin.execute(cure)
     run("migrate", "--store", current_url)
     assert diagnosed(option, current_url) == (0, [])
 
@@ -157,10 +163,34 @@ def test_no_server_at_all_is_status_3(option: str, url: str) -> None:
     assert "sesame" not in str(found)
 
 
-def test_a_pool_that_is_larger_than_the_server_allows_is_noticed(current_url: str) -> None:
+def test_a_pool_that_is_larger_than_the_server_allows_is_noticed(
+    current_url: str, admin: Any
+) -> None:
     status, found = one_found("--store", f"{current_url}&pool_max=5000")
     assert (status, found["level"]) == (1, "error")
     assert "pool_max is 5000" in found["text"]
+    (most,) = admin.execute("SHOW max_connections").fetchone()
+    status, found = one_found("--store", f"{current_url}&pool_max={int(most) // 2 + 1}")
+    assert (status, found["level"]) == (0, "warning")
+
+
+def test_a_table_that_is_gone_is_noticed(current_url: str, admin: Any) -> None:
+    admin.execute(f'DROP TABLE "{schema_of(current_url)}".turn_traces')
+    status, found = one_found("--store", current_url)
+    assert (status, found["cure"]) == (1, "restore them from a backup")
+    assert "turn_traces" in found["text"]
+
+
+def test_an_old_server_is_noticed(
+    current_url: str, redis_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, oldest, option, url in (
+        (doctor_postgres_checks, 990_000, "--store", current_url),
+        (doctor_redis, (99, 0), "--memory", redis_server.url),
+    ):
+        monkeypatch.setattr(module, "_OLDEST", oldest)
+        status, found = one_found(option, url)
+        assert (status, "is too old" in found["text"]) == (1, True)
 
 
 # Clocks. This machine's is wrong: no server's can be set by a test.

@@ -11,9 +11,10 @@ import pytest
 from jazzmine import ConfigurationError, Conversation, MemoryItem
 from jazzmine._sync.long_term_memory import encrypted
 from jazzmine.encryption import Keyring
-from jazzmine.errors import DecryptionError, NotFoundError
+from jazzmine.errors import ConflictError, DecryptionError, NotFoundError
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.sync.maintenance import make_search
 from tests.behaviour.backends import Config
 from tests.encryption.keys import (
     FIRST,
@@ -124,11 +125,39 @@ def test_what_is_sealed_is_not_searched_by(messages_config: Config) -> None:
         for call in (
             lambda: store.find_turn_traces(TraceFilter(tool={"error": "x"})),
             lambda: store.search_messages("word"),
+            lambda: make_search(store, ""),
         ):
             with pytest.raises(ConfigurationError):
                 call()
     with pytest.raises(ConfigurationError, match="search and encryption exclude each other"):
         MessageStore.initialize({**sealed(messages_config), "search": True})
+    with MessageStore.initialize(messages_config) as store:
+        make_search(store, "")
+    with pytest.raises(ConfigurationError, match="search and encryption exclude each other"):
+        MessageStore.initialize(sealed(messages_config))
+    with MessageStore.initialize(messages_config) as store:
+        make_search(store, None)  # other tests get the same place
+
+
+def test_a_sealed_conversation_is_copied_as_a_plain_one(messages_config: Config) -> None:
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        with pytest.raises(NotFoundError, match="'c1' is not stored"):
+            store.fork_conversation("c1", secret_conversation("c2"))
+        store.store_conversation(secret_conversation())
+        assert store.fork_conversation("c1", secret_conversation("c2")) == {}
+        store.store_messages([secret_message("m1"), secret_message("m2")])
+
+        new_ids = store.fork_conversation("c1", secret_conversation("c3"), until="m1")
+
+        assert list(new_ids) == ["m1"]
+        assert store.fork_conversation("c1", secret_conversation("c3"), until="m1") == new_ids
+        assert [one.id for one in store.get_messages_by_conversation_id("c3")] == [
+            *new_ids.values()
+        ]
+        with pytest.raises(ConflictError, match="fork to a new one"):
+            store.fork_conversation("c1", secret_conversation("c3"), until="m2")
+        with pytest.raises(NotFoundError, match="'m3' is no message"):
+            store.fork_conversation("c1", secret_conversation("c4"), until="m3")
 
 
 def test_conversations_are_found_by_their_sealed_metadata(messages_config: Config) -> None:
@@ -164,13 +193,14 @@ def test_items_are_found_by_their_sealed_values(items_config: Config) -> None:
         for number in range(7):
             value = {"even": number % 2 == 0, "text": f"{WORD} {number}"}
             items.put(MemoryItem(namespace=("n",), key=f"k{number}", value=value))
-        with patch.object(encrypted, "_READ_AT_ONCE", 2):
+        items.delete(("n",), "k6")
+        with patch.multiple(encrypted, _READ_AT_ONCE=2, _FEW=1):
             found = items.list_items(("n",), where={"even": True})
             page = items.list_items(("n",), where={"even": True}, limit=2)
             searched = items.search_items(WORD, prefix=("n",), where={"even": False}, by="words")
             nearest = items.search_items("near", where={"even": False}, by="vectors")
 
-    assert [one.key for one in found] == ["k0", "k2", "k4", "k6"]
+    assert [one.key for one in found] == ["k0", "k2", "k4"]
     assert page == found[:2]
     assert {one.item.key for one in searched} == {"k1", "k3", "k5"}
     assert {one.item.key for one in nearest} == {"k1", "k3", "k5"}

@@ -17,7 +17,7 @@ from jazzmine.sync import MessageStore
 from jazzmine.sync.maintenance import purge, rekeyed
 from tests.behaviour.backends import Config
 from tests.behaviour.stored import everything
-from tests.cli.program import run
+from tests.cli.program import objects, run
 from tests.encryption.keys import (
     FIRST,
     ITEM_KIND,
@@ -203,6 +203,8 @@ def urls(tmp_path: Path) -> list[str]:
     for kind in (MESSAGE_KIND, STATE_KIND, ITEM_KIND):
         with kind.open(config) as store:
             kind.fill(store)
+    with ITEM_KIND.open(config) as items:
+        items.put(secret_item("expired", expires_at=1))
     return ["--store", f"sqlite:{path}", "--memory", f"sqlite:{path}", "--items", f"sqlite:{path}"]
 
 
@@ -220,9 +222,13 @@ def test_the_command_seals_all_three_stores(urls: list[str]) -> None:
         "items: 120 encrypted with 'k2', 0 were before",
         "vectors of items: 120 encrypted with 'k2', 0 were before",
     ]
-    assert (
-        "messages: 0 encrypted with 'k2', 120 were before" in run("rekey", *urls, env=keys).output
-    )
+    again = objects(run("rekey", "--json", *urls, env=keys).output)
+    assert again[1] == {"kind": "messages", "encrypted": 0, "before": 120, "refused": 0}
+
+
+def test_the_command_needs_keys(urls: list[str]) -> None:
+    ran = run("rekey", *urls)
+    assert (ran.status, "there are no keys: set JAZZMINE_ENCRYPTION" in ran.errors) == (1, True)
 
 
 def test_doctor_refuses_another_key_with_the_same_id(urls: list[str]) -> None:

@@ -11,9 +11,12 @@ import pytest
 from jazzmine.core import MessageRole, MessageStore
 from jazzmine.encryption import Keyring
 from jazzmine.errors import StoreUnavailableError
+from jazzmine.inspector.filters import days_ago
 from jazzmine.inspector.threads import PAGE
 from tests.behaviour.samples import NOW, conversation, llm_call, message, messages, trace
 from tests.inspector.conftest import Site, opened
+
+AS_PART = {"HX-Request": "true"}
 
 
 def links(text: str, path: str) -> list[str]:
@@ -184,6 +187,9 @@ async def test_an_open_thread_is_given_what_was_stored_since(site: Site, known: 
     new = messages("n1", "n2", conversation_id=known, timestamp=NOW + 50)
     await site.store.store_messages(new)
     part = await site.text(poll)
+    await site.store.delete_conversation(known)
+    assert (await site.client.get(poll)).headers["HX-Refresh"] == "true"
+    await site.store.store_turn(conversation=conversation(known), messages=new)
     assert re.findall(r'id="m-([^"]*)"', part) == ["n1", "n2"]
     assert "<html" not in part
     (following,) = re.findall(r'data-hx-get="([^"]*/new[^"]*)"', part)
@@ -195,6 +201,10 @@ async def test_the_working_memory_is_shown_as_it_is(site: Site) -> None:
     for part in ("awaiting confirmation", "flow &lt;script", "pickup", "pay &lt;script", "entity "):
         assert part in text
     assert "expires in turn 4" in text
+    (poll,) = map(unescape, re.findall(r'data-hx-get="([^"]*)"', text))
+    assert (await site.client.get(poll, headers=AS_PART)).status_code == 204
+    await site.memory.set_data("c1", seen=True)
+    assert (await site.client.get(poll, headers=AS_PART)).text.startswith('<div class="memory"')
 
 
 async def test_a_working_memory_that_fails_is_told_on_its_part_of_the_page(site: Site) -> None:
@@ -214,6 +224,9 @@ async def test_a_turn_is_a_timeline_of_its_calls(site: Site) -> None:
     assert text.count('<li class="task">') == len(full.tool_traces)
     assert "broken &lt;script" in text
     assert "attempt 1" in text
+    part = await site.client.get("/turn", params={"message": "m2"}, headers=AS_PART)
+    assert '<li class="model">' in part.text
+    assert "<html" not in part.text
 
 
 async def test_turns_are_filtered_by_the_address(site: Site) -> None:
@@ -221,12 +234,18 @@ async def test_turns_are_filtered_by_the_address(site: Site) -> None:
     assert links(await site.text("/turns", agent="a2"), "/turn?") == ["/turn?message=in-c2"]
     assert links(await site.text("/turns", errors="yes"), "/turn?") == ["/turn?message=m2"]
     assert links(await site.text("/turns", until="1990-01-01"), "/turn?") == []
+    assert "(2026-01-01) is before" in await site.text(
+        "/turns", 400, since="2026-01-02", until="2026-01-01"
+    )
+    assert "not “today”" in await site.text("/turns", 400, since="today")
 
 
 async def test_usage_has_charts_of_day_model_agent_and_intent(site: Site) -> None:
     text = await site.text("/usage", range="all")
     assert re.findall(r'<h2 id="by-(\w+)"', text) == ["day", "model", "agent", "intent"]
     assert '<svg class="columns"' in text
+    answer = await site.client.get("/usage")
+    assert answer.headers["location"] == f"./usage?since={days_ago(30)}"
     narrowed = await site.text("/usage", agent="a2")
     assert "<dd>70</dd>" in narrowed
     assert 'name="agent" value="a2"' in narrowed
@@ -272,9 +291,15 @@ async def test_working_memory_may_be_missing(tmp_path: Path) -> None:
     ):
         await store.store_conversation(conversation("c1"))
         assert "working memory in" not in await site.text("/conversation", id="c1")
+        assert "None was named" in await site.text("/memory", id="c1")
 
 
 # Search
+
+
+async def test_a_store_without_an_index_says_how_to_add_it_once_words_are_given(site: Site) -> None:
+    said = [("jazzmine index" in await site.text("/search", words=words)) for words in ("", "tea")]
+    assert said == [False, True]
 
 
 async def test_found_messages_are_marked_and_lead_to_their_place(tmp_path: Path) -> None:
@@ -288,7 +313,10 @@ async def test_found_messages_are_marked_and_lead_to_their_place(tmp_path: Path)
             of_another = await site.text("/search", words="luggage", user="u2")
             of_signs = await site.text("/search", words="\U0001f600")
 
-    assert links(found, "/conversation?") == ["/conversation?id=c1&at=m1#m-m1"]
+            [place] = links(found, "/conversation?")
+            assert place == "/conversation?id=c1&at=m1#m-m1"
+            assert shown_in(await site.text(place)) == ["m1", "m2"]
+
     assert "&lt;b&gt;<mark>Lost</mark>&lt;/b&gt; <mark>luggage</mark> after" in found
     assert found.count("…") == 2
     assert "No message has these words" in of_another

@@ -27,6 +27,11 @@ def test_a_flow_still_in_progress_is_archived_as_cancelled(
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "'booking' was still in progress when 'weather' started" in caplog.text
 
+    flow_of(memory).status = FlowStatus.COMPLETED
+    memory.start_flow(ActiveFlowState("f3", "news", "flow"))
+    assert memory.flow_history[1].status == "completed"
+    assert len(caplog.records) == 1
+
 
 def test_a_completed_flow_is_archived_with_its_slots_and_summaries() -> None:
     memory = in_flow(started_at_turn=1)

@@ -158,6 +158,7 @@ def test_a_turn_that_an_earlier_version_began_keeps_its_entities_when_it_begins_
     del stored["current_turn"]["entities_before"]
     memory = WorkingMemory.from_dict(stored)
 
+    assert WorkingMemory.from_dict(stored).forget_entity("Ada")
     memory.begin_turn(TurnCache(1))
 
     assert list(memory.entity_workspace) == ["Ada"]
