@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ import pytest
 from jazzmine.backends.sqlite import database
 from jazzmine.backends.sqlite import migrations as migrations_module
 from jazzmine.backends.sqlite.migrations import Migration, migrations
-from jazzmine.errors import ConfigurationError, RecordTooLargeError
+from jazzmine.errors import ConfigurationError, IntegrityError, RecordTooLargeError
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 from jazzmine.sync.message_store import SQLiteMessageStore
 from tests.backends.sqlite_stores import execute, opened
@@ -283,23 +284,80 @@ def test_the_number_of_a_deleted_message_is_not_used_again(
     assert execute(path, "SELECT seq FROM stored_messages") == [(4,)]
 
 
+def test_a_constraint_of_the_application_is_an_integrity_error(
+    path: Path, store: SQLiteMessageStore
+) -> None:
+    trigger = "CREATE TRIGGER closed BEFORE INSERT ON stored_conversations BEGIN"
+    execute(path, f"{trigger} SELECT raise(ABORT, 'closed today'); END")
+
+    with pytest.raises(IntegrityError, match="closed today"):
+        store.store_conversation(conversation("c2"))
+    assert store.get_conversation_by_id("c2") is None
+
+
 # Limits
 
 
-def test_a_record_that_sqlite_cannot_hold_is_too_large(
+def test_a_file_system_without_shared_memory_is_refused(
     path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+    monkeypatch.setattr(
+        sqlite3, "connect", lambda name, **options: connect(f"{name}&vfs=unix-dotfile", **options)
+    )
+    with pytest.raises(OSError, match="its file system does not support the WAL mode"):
+        opened(path)
+
+
+def test_a_large_file_is_not_rewritten_after_an_erasure(
+    store: SQLiteMessageStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(database, "_QUICKLY_REWRITTEN", 0)
+    store.erase_user("u1")
+    assert "the statement VACUUM removes them" in caplog.text
+
+
+def test_a_file_whose_creation_was_killed_is_created_again(tmp_path: Path, path: Path) -> None:
+    killed = tmp_path / "killed.db"
+    with closing(sqlite3.connect(killed)) as connection:
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN")
+        connection.execute("CREATE TABLE any (text)")
+        connection.execute("INSERT INTO any VALUES (zeroblob(100000))")
+        for suffix in ("", "-journal"):
+            shutil.copy(f"{killed}{suffix}", f"{path}{suffix}")
+
+    assert path.stat().st_size
+    with opened(path) as store:
+        assert store.get_conversations() == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "error", "said"),
+    [
+        (
+            lambda made: made.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 100_000),
+            RecordTooLargeError,
+            "1 GB",
+        ),
+        (lambda made: made.execute("PRAGMA max_page_count = 70"), OSError, "No space left"),
+    ],
+    ids=["record", "disk"],
+)
+def test_a_record_that_sqlite_or_its_disk_cannot_hold_is_too_large(
+    path: Path, monkeypatch: pytest.MonkeyPatch, limit: Any, error: type[Exception], said: str
 ) -> None:
     connect = sqlite3.connect
 
     def limited(*arguments: Any, **options: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = connect(*arguments, **options)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 100_000)
+        limit(connection)
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", limited)
     with opened(path) as store:
         store.store_conversation(conversation("c1"))
-        with pytest.raises(RecordTooLargeError, match="1 GB"):
+        with pytest.raises(error, match=said):
             store.store_messages([message("m1"), message("m2", original_content="x" * 200_000)])
 
         assert store.get_messages_by_conversation_id("c1") == []

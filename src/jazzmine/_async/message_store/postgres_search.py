@@ -47,7 +47,7 @@ class PostgresSearch(MessageBackend):
     async def prepare_search(self) -> SearchState | None:
         state = await self.search_state()
         if state is not None and state.is_complete:
-            await self._index_pending()
+            await self._index_pending(state.language)
         return state
 
     async def make_search(self, language: str | None) -> None:
@@ -68,20 +68,18 @@ class PostgresSearch(MessageBackend):
             await self.client.run(words.COMPLETE, {"language": state.language})
             return None
         self._filled = rows[-1][0]
-        return await self._index(rows)
+        return await self._index(rows, state.language)
 
-    async def _index(self, rows: Sequence[Row]) -> int:
+    async def _index(self, rows: Sequence[Row], language: str) -> int:
         """Index messages, each given as its id, its text and its version; return how many."""
-        if self._analyser is None:
-            return 0
         texts = [row[1] for row in rows]
-        entries = await run_analysis(texts, words.entries_json, rows, self._analyser)
+        entries = await run_analysis(texts, words.entries_json, rows, analyser_for(language))
         return len(await self.client.run(words.INDEX, {"entries": entries}))
 
-    async def _index_pending(self) -> None:
+    async def _index_pending(self, language: str) -> None:
         """Index what processes have stored that do not know of the index."""
         while rows := await self.client.run(words.PENDING, {"limit": _PENDING_AT_ONCE}):
-            if not await self._index(rows):
+            if not await self._index(rows, language):
                 return
 
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:

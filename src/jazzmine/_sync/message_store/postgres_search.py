@@ -47,7 +47,7 @@ class PostgresSearch(MessageBackend):
     def prepare_search(self) -> SearchState | None:
         state = self.search_state()
         if state is not None and state.is_complete:
-            self._index_pending()
+            self._index_pending(state.language)
         return state
 
     def make_search(self, language: str | None) -> None:
@@ -68,20 +68,18 @@ class PostgresSearch(MessageBackend):
             self.client.run(words.COMPLETE, {"language": state.language})
             return None
         self._filled = rows[-1][0]
-        return self._index(rows)
+        return self._index(rows, state.language)
 
-    def _index(self, rows: Sequence[Row]) -> int:
+    def _index(self, rows: Sequence[Row], language: str) -> int:
         """Index messages, each given as its id, its text and its version; return how many."""
-        if self._analyser is None:
-            return 0
         texts = [row[1] for row in rows]
-        entries = run_analysis(texts, words.entries_json, rows, self._analyser)
+        entries = run_analysis(texts, words.entries_json, rows, analyser_for(language))
         return len(self.client.run(words.INDEX, {"entries": entries}))
 
-    def _index_pending(self) -> None:
+    def _index_pending(self, language: str) -> None:
         """Index what processes have stored that do not know of the index."""
         while rows := self.client.run(words.PENDING, {"limit": _PENDING_AT_ONCE}):
-            if not self._index(rows):
+            if not self._index(rows, language):
                 return
 
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:

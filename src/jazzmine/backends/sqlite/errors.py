@@ -6,7 +6,7 @@ import errno
 import os
 import sqlite3
 
-from jazzmine.errors import LockTimeoutError, RecordTooLargeError, StoreClosedError
+from jazzmine.errors import IntegrityError, LockTimeoutError, RecordTooLargeError, StoreClosedError
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _CODES = {
@@ -63,13 +63,11 @@ def translated(error: Exception, path: str) -> Exception:
         return RecordTooLargeError("SQLite takes less than 1 GB in one record")
     if not isinstance(error, sqlite3.Error) or isinstance(error, sqlite3.ProgrammingError):
         return error
-    if is_busy(error):
-        return LockTimeoutError(f"{path} is locked by another process; nothing was written")
     if code in _CODES:
         number = _CODES[code]
         if code == sqlite3.SQLITE_CANTOPEN and not os.access(os.path.dirname(path), os.W_OK):
             number = errno.EACCES
         return OSError(number, f"{os.strerror(number)} ({text})", path)
-    if isinstance(error, sqlite3.IntegrityError):
-        return error
+    if isinstance(error, sqlite3.IntegrityError):  # of a constraint of the application
+        return IntegrityError(f"{path}: {text}")
     return OSError(errno.EIO, f"the database is damaged, or not as it should be: {text}", path)
