@@ -125,6 +125,15 @@ def test_a_link_laid_where_the_new_file_goes_is_not_followed(
     assert not path.is_symlink()
 
 
+def test_what_stands_where_the_new_file_goes_is_named(path: Path, store: JSONMessageStore) -> None:
+    os.mkdir(f"{path}.tmp")
+
+    with pytest.raises(IsADirectoryError) as caught:
+        store.store_message(message("m2"))
+    assert caught.value.filename == f"{path}.tmp"
+    assert store.get_message_by_id("m2") is None
+
+
 def test_fsync_false_waits_for_no_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(descriptor: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))

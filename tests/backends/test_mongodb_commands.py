@@ -66,6 +66,20 @@ def test_a_call_for_a_known_conversation_is_one_command(
     assert sent == dict.fromkeys(SINGLE, 1)
 
 
+def test_the_number_of_known_conversations_is_limited(
+    store: MessageStore, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jazzmine._sync.message_store.mongodb_backend._MOST_KNOWN", 0)
+    own = message("of-c2", conversation_id="c2")
+    store.store_turn(conversation=conversation("c2"), messages=[own])
+    commands.clear()
+
+    store.store_message(own)
+    assert len(commands.sent) == 1
+    store.store_message(message("m1"))
+    assert len(commands.sent) > 2
+
+
 LOG_CALLS: dict[str, tuple[Callable[[MessageStore], object], list[str]]] = {
     "append_messages": (
         lambda store: store.append_messages("c1", messages("a", "b"), expected_last="m2"),

@@ -128,22 +128,14 @@ async def test_a_user_copies_deletes_and_erases_the_user_s_conversations_alone(
         await own.fork_conversation("c1", conversation("c2"))
     await own.fork_conversation("c1", conversation("c5"))
     assert await own.delete_conversation("c5")
+    await entangled.store_conversation(conversation("c5", user_id=STRANGER))
     assert await own.get_conversation_by_id("c5") is None
 
     erasure = await own.erase_user("u1")
 
     assert (erasure.conversations, erasure.messages, erasure.traces) == (1, 2, 1)
-    assert ids(await entangled.get_conversations()) == ["c2"]
+    assert sorted(ids(await entangled.get_conversations())) == ["c2", "c5"]
     assert ids(await entangled.get_messages_by_conversation_id("c2")) == ["m3", "m4"]
-
-
-async def test_a_user_s_page_is_full_in_spite_of_many_messages_in_others_conversations(
-    entangled: MessageStore, own: MessageStore
-) -> None:
-    others = [message(f"o{n:03}", conversation_id="c2", timestamp=n) for n in range(450)]
-    await entangled.store_messages(others)
-
-    assert ids(await own.get_messages_by_user_id("u1", limit=1)) == ["m1"]
 
 
 async def test_whose_a_conversation_is_is_asked_once(

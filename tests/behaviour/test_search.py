@@ -74,9 +74,6 @@ async def test_the_newest_with_all_words_are_listed_in_pages(searched: MessageSt
     assert await ids(searched, "refund", order="newest", limit=1, after="m3") == ["m2"]
     assert await ids(searched, "refund", limit=0) == []
     assert await ids(searched, "refund", order="newest", limit=0, after="m3") == []
-    mixed = [message(f"n{number}", original_content="my coat, for me") for number in range(3)]
-    await searched.store_messages(mixed)
-    assert await ids(searched, '"for my"', order="newest", limit=1) == ["m1"]
     for limit in (20, 0):
         with pytest.raises(NotFoundError, match="after='m9'"):
             await searched.search_messages("refund", order="newest", limit=limit, after="m9")
@@ -84,6 +81,20 @@ async def test_the_newest_with_all_words_are_listed_in_pages(searched: MessageSt
         await searched.search_messages("refund", after="m3")
     with pytest.raises(ValueError, match="order must be one of relevance, newest"):
         await searched.search_messages("refund", order="oldest")  # type: ignore[arg-type]
+
+
+async def test_candidates_without_the_phrase_are_read_on_up_to_a_limit(
+    searched: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store_texts(searched)
+    candidates = [message(f"n{n}", original_content="my coat, for me") for n in range(3)]
+    await searched.store_messages(candidates)
+
+    for most, expected in ((2_000, ["m1"]), (4, ["m1"]), (3, [])):
+        for api in ("async", "sync"):
+            name = f"jazzmine._{api}.message_store.searching.MOST_READ"
+            monkeypatch.setattr(name, most)
+        assert await ids(searched, '"for my"', order="newest", limit=1) == expected
 
 
 async def test_a_word_that_half_of_many_messages_have_finds_nothing_beside_rarer_ones(

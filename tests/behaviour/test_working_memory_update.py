@@ -11,7 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from jazzmine.core.working_memory import (
+    ActiveFlowState,
     ConversationStatus,
+    Slot,
     TurnCache,
     WorkingMemory,
     WorkingMemoryStore,
@@ -56,6 +58,10 @@ async def test_a_function_of_one_store_is_applied_to_what_another_one_has_saved(
 
         assert updated.data == {"count": 6}
         assert updated.revision == 7
+        await memory_store.start_flow("c", ActiveFlowState("f1", "order", "flow"))
+        await other.update("c", count_up)
+        updated = await memory_store.register_slots("c", iter([Slot("size", "", "str")]))
+        assert [slot.name for slot in updated.pending_slots] == ["size"]
 
 
 def change_and_raise(memory: WorkingMemory) -> None:

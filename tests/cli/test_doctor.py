@@ -85,16 +85,18 @@ def test_nothing_is_wrong_with_a_file(url: str, path: str, tmp_path: Path) -> No
             " WHERE indexrelid = '\"{}\".idx_msg_conv'::regclass",
             "idx_msg_conv",
         ),
+        ('DROP INDEX "{}".idx_words_time', "idx_words_time"),
         ('DROP FUNCTION "{}".jazzmine_pop', "jazzmine_pop"),
         ('ALTER SEQUENCE "{}".memory_item_revisions RESTART', "memory_items"),
     ],
-    ids=["index", "invalid index", "function", "sequence"],
+    ids=["index", "invalid index", "index of search", "function", "sequence"],
 )
 def test_what_is_wrong_comes_with_the_statement_that_mends_it(
     current_url: str, admin: Any, statement: str, named: str
 ) -> None:
     with LongTermMemoryStore.initialize(current_url) as store:
         store.put(MemoryItem(namespace=("n",), key="k", value={}))
+    run("index", "--store", current_url)
     option = "--items" if named == "memory_items" else "--store"
     admin.execute(statement.format(schema_of(current_url)))
     status, found = one_found(option, current_url)

@@ -192,6 +192,18 @@ def test_what_no_key_opens_is_left_and_named(items_config: Config) -> None:
         assert store.get(("n",), "b") is not None
 
 
+def test_a_record_that_no_key_opens_is_left_and_named(messages_config: Config) -> None:
+    with MESSAGE_KIND.open(messages_config, "k3") as store:
+        store.store_conversation(secret_conversation("c3"))
+
+    with MESSAGE_KIND.open(messages_config, SECOND, FIRST) as store:
+        [found] = rekeyed(store)
+    [refused] = found.refused
+    assert "conversation 'c3' is encrypted with the key 'k3'" in refused
+    with MESSAGE_KIND.open(messages_config, "k3") as store:
+        assert store.get_conversation_by_id("c3") == secret_conversation("c3")
+
+
 # The command line
 
 
@@ -222,6 +234,8 @@ def test_the_command_seals_all_three_stores(urls: list[str]) -> None:
         "items: 120 encrypted with 'k2', 0 were before",
         "vectors of items: 120 encrypted with 'k2', 0 were before",
     ]
+    with closing(sqlite3.connect(urls[1].removeprefix("sqlite:"))) as file:
+        assert file.execute("SELECT count(*) FROM stored_items").fetchone() == (120,)
     again = objects(run("rekey", "--json", *urls, env=keys).output)
     assert again[1] == {"kind": "messages", "encrypted": 0, "before": 120, "refused": 0}
 
