@@ -199,6 +199,8 @@ def test_a_table_that_is_dropped_while_a_store_is_open_is_named(
         with pytest.raises(ConfigurationError, match=r"\.messages. does not exist"):
             store.store_message(message())
         assert store.get_conversation_by_id("c1") == conversation()
+    (finding,) = failures(None, schema)
+    assert finding.text.endswith("lacks tables: messages")
 
 
 def test_a_right_without_which_no_store_opens_is_in_the_error_and_the_doctor_says_the_cure(

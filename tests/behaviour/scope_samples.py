@@ -7,9 +7,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from jazzmine import TraceFilter
+from jazzmine import JazzmineError, TraceFilter
 from tests.behaviour.calls import ITERATION, METHODS, call
 from tests.behaviour.samples import conversation, message, trace
+
+
+async def outcome(call: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of a call, or the type and the text of its error."""
+    try:
+        return await call(*args)
+    except JazzmineError as error:
+        return type(error), str(error)
+
 
 # The store is scoped to "u1", and "u2" is the stranger.
 STRANGER = "u2"

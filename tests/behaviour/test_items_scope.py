@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from jazzmine import ConflictError, DeleteItem, JazzmineError, MemoryItem, PutItem, ScopeError
+from jazzmine import ConflictError, DeleteItem, MemoryItem, PutItem, ScopeError
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from tests.behaviour.items_machine import EXPIRED
+from tests.behaviour.scope_samples import outcome
 
 
 def item(key: str, user_id: str | None = "ann", **fields: Any) -> MemoryItem:
@@ -61,13 +62,6 @@ async def keys(store: LongTermMemoryStore) -> list[tuple[str, int]]:
     return [(one.key, one.revision) for one in await store.list_items()]
 
 
-async def outcome(call: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return await call(*args)
-    except JazzmineError as error:
-        return type(error), str(error)
-
-
 def test_each_method_is_called() -> None:
     methods = {
         name
@@ -110,10 +104,7 @@ async def test_a_change_of_an_item_that_others_change_meanwhile_is_made_again(
     found = await outcome(entangled.scoped(user_id="ann").put, mine)
 
     stored = await entangled.get(("facts",), "a")
-    assert stored is not None
     if conflicts == 1:
-        assert found == stored
-        assert stored.value == mine.value
+        assert (found, found.value) == (stored, mine.value)
     else:
         assert found[0] is ConflictError
-        assert stored.value == theirs.value

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine import IntegrityError, JazzmineError, ScopeError, StoreClosedError, TraceFilter
+from jazzmine import IntegrityError, ScopeError, StoreClosedError, TraceFilter
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message
 from tests.behaviour.scope_samples import (
@@ -18,6 +18,7 @@ from tests.behaviour.scope_samples import (
     OTHERS,
     STRANGER,
     TRACES,
+    outcome,
 )
 
 
@@ -45,14 +46,6 @@ async def everything(store: MessageStore) -> list[Any]:
     for owner in await store.get_conversations():
         found.append(await store.get_messages_by_conversation_id(owner.id))
     return found
-
-
-async def outcome(call: Callable[..., Any], *args: Any) -> Any:
-    """Return the result of a call, or the type and the text of its error."""
-    try:
-        return await call(*args)
-    except JazzmineError as error:
-        return type(error), str(error)
 
 
 @pytest.mark.smoke

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from jazzmine import IntegrityError, JazzmineError, ScopeError
+from jazzmine import IntegrityError, ScopeError
 from jazzmine.core.working_memory import WorkingMemory, WorkingMemoryStore
 from tests.behaviour.apis import Api
 from tests.behaviour.memory_samples import UPDATES
+from tests.behaviour.scope_samples import outcome
 
 OTHERS, ABSENT = "c2", "c8"
 
@@ -46,13 +47,6 @@ async def entangled(memory_store: WorkingMemoryStore) -> AsyncIterator[WorkingMe
     yield memory_store
     for user in ("u1", "u2"):
         await memory_store.erase_user(user)
-
-
-async def outcome(call: Callable[..., Any], *args: Any) -> Any:
-    try:
-        return await call(*args)
-    except JazzmineError as error:
-        return type(error), str(error)
 
 
 def test_each_method_is_called() -> None:

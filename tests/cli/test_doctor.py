@@ -176,13 +176,6 @@ def test_a_pool_that_is_larger_than_the_server_allows_is_noticed(
     assert (status, found["level"]) == (0, "warning")
 
 
-def test_a_table_that_is_gone_is_noticed(current_url: str, admin: Any) -> None:
-    admin.execute(f'DROP TABLE "{schema_of(current_url)}".turn_traces')
-    status, found = one_found("--store", current_url)
-    assert (status, found["cure"]) == (1, "restore them from a backup")
-    assert "turn_traces" in found["text"]
-
-
 def test_an_old_server_is_noticed(
     current_url: str, redis_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
