@@ -284,11 +284,12 @@ def test_the_number_of_a_deleted_message_is_not_used_again(
     assert execute(path, "SELECT seq FROM stored_messages") == [(4,)]
 
 
+@pytest.mark.parametrize("undo", ["ABORT", "ROLLBACK"])
 def test_a_constraint_of_the_application_is_an_integrity_error(
-    path: Path, store: SQLiteMessageStore
+    path: Path, store: SQLiteMessageStore, undo: str
 ) -> None:
     trigger = "CREATE TRIGGER closed BEFORE INSERT ON stored_conversations BEGIN"
-    execute(path, f"{trigger} SELECT raise(ABORT, 'closed today'); END")
+    execute(path, f"{trigger} SELECT raise({undo}, 'closed today'); END")
 
     with pytest.raises(IntegrityError, match="closed today"):
         store.store_conversation(conversation("c2"))

@@ -179,18 +179,29 @@ def test_no_write_to_an_item_is_undone(items_config: Config) -> None:
             rekeyed_while_it_is_written(store, writes)
 
 
-def test_what_no_key_opens_is_left_and_named(stored: Stored) -> None:
-    kind, config = stored
-    with kind.open(config, "k3") as store:
-        kind.fill(store)
-        before = kind.read(store)
+def test_what_no_key_opens_is_left_and_named(items_config: Config) -> None:
+    with ITEM_KIND.open(items_config, "k3") as store:
+        store.put(secret_item("a"))
+    with ITEM_KIND.open(items_config, FIRST) as store:
+        store.put(secret_item("b"))
 
-    with kind.open(config, SECOND, FIRST) as store:
-        refused = [text for found in rekeyed(store) for text in found.refused]
-    assert len(refused) == sum(kind.counts.values())
-    assert all("is encrypted with the key 'k3'" in text for text in refused)
-    with kind.open(config, "k3") as store:
-        assert kind.read(store) == before
+    with ITEM_KIND.open(items_config, SECOND, FIRST) as store:
+        found = list(rekeyed(store))
+        assert [len(one.refused) for one in found] == [1, 1]
+        assert "the item 'a' of ('n',) is encrypted with the key 'k3'" in found[0].refused[0]
+        assert store.get(("n",), "b") is not None
+
+
+def test_a_record_that_no_key_opens_is_left_and_named(messages_config: Config) -> None:
+    with MESSAGE_KIND.open(messages_config, "k3") as store:
+        store.store_conversation(secret_conversation("c3"))
+
+    with MESSAGE_KIND.open(messages_config, SECOND, FIRST) as store:
+        [found] = rekeyed(store)
+    [refused] = found.refused
+    assert "conversation 'c3' is encrypted with the key 'k3'" in refused
+    with MESSAGE_KIND.open(messages_config, "k3") as store:
+        assert store.get_conversation_by_id("c3") == secret_conversation("c3")
 
 
 # The command line
