@@ -117,26 +117,14 @@ async def test_messages_that_a_compaction_excluded_are_left_out(store: MessageSt
     assert texts(await provider_of(store).get_messages("s1")) == ["1", "2"]
 
 
-async def test_a_person_can_read_the_conversation(
+async def test_a_person_can_read_what_is_beside_a_picture(
     provider: JazzmineHistoryProvider, store: MessageStore
 ) -> None:
-    await agent(provider)[0].run("Rain?", session=AgentSession(session_id="s1"))
     picture = Content.from_data(b"\x00", "image/png")
     await provider.save_messages("s1", [Message("user", ["Look:", picture])])
 
-    shown = await store.get_immediate_context("s1/jazzmine", 10)
-
-    assert [(one.role.value, one.original_content) for one in shown] == [
-        ("user", "Rain?"),
-        ("assistant", 'weather({"city":"Lisbon"})'),
-        ("tool", "rain in Lisbon"),
-        ("assistant", "It rains."),
-        ("user", "Look:\n[data]"),
-    ]
-    assert shown[1].invoked_tools == ["weather"]
-    conversation = await store.get_conversation_by_id("s1/jazzmine")
-    assert conversation is not None
-    assert (conversation.user_id, conversation.agent_id) == ("u1", "a1")
+    (shown,) = await store.get_immediate_context("s1/jazzmine", 10)
+    assert shown.original_content == "Look:\n[data]"
 
 
 async def test_messages_of_no_session_become_messages_of_their_text(

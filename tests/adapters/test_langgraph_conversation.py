@@ -15,6 +15,7 @@ from langgraph.types import Command
 
 from jazzmine import Message
 from jazzmine.adapters.langgraph import JazzmineSaver, JazzmineStore
+from jazzmine.core import MessageStore as AsyncMessageStore
 from jazzmine.sync import LongTermMemoryStore, MessageStore
 from tests.adapters.langgraph_agent import agent as recorded
 from tests.adapters.langgraph_graph import SETTINGS, graph
@@ -68,6 +69,26 @@ def test_a_user_is_erased_from_threads_items_and_messages(
 
     assert items.list_items() == []
     assert store.get_conversations() == []
+
+
+def test_a_deleted_thread_leaves_no_conversation(
+    items: LongTermMemoryStore, store: MessageStore
+) -> None:
+    saver = JazzmineSaver(items, messages=store)
+    graph(saver, JazzmineStore(items)).invoke({"messages": [("user", "A hotel!")]}, SETTINGS)
+    assert said(store) == ["A hotel!"]
+
+    with pytest.raises(ValueError, match="strategy must be 'keep_latest' or 'delete'"):
+        saver.prune(["t1"], strategy="oldest")
+    saver.delete_thread("t1")
+
+    assert store.get_conversations() == []
+
+
+async def test_items_and_messages_are_of_one_api(items: LongTermMemoryStore) -> None:
+    async with await AsyncMessageStore.initialize("memory:") as messages:
+        with pytest.raises(TypeError, match="must be of the same API"):
+            JazzmineSaver(items, messages=messages)
 
 
 @pytest.mark.parametrize("is_nested", [False, True], ids=["root", "subgraph"])

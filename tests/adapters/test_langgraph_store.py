@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from langgraph.store.memory import InMemoryStore
 
 from jazzmine.adapters.langgraph import JazzmineStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
@@ -103,6 +104,9 @@ def test_a_read_lets_an_item_live_on_and_does_not_change_it(
     given = list(embed.texts)
     time.sleep(0.002)
 
+    store.get(("facts",), "a", refresh_ttl=False)
+    store.search(("facts",), limit=2, refresh_ttl=False)
+    assert vectors.list_items() == before
     first = store.get(("facts",), "a")
     store.search(("facts",), limit=2)
 
@@ -154,6 +158,8 @@ def test_without_fields_a_vector_is_of_all_texts(vectors: SyncLongTermMemoryStor
         ({"n": {"$ne": 1}, "t": "rain"}, ["d"]),
         ({"t": {"$eq": "rain"}, "n": 2**70}, []),
         ({"t": {"$gte": "rain", "$lt": "sun"}}, ["a", "c", "d"]),
+        ({"of": {"n": 1, "l": [1, 2]}}, ["d"]),
+        ({"of": {"n": {"$gt": 1}}}, []),
     ],
 )
 def test_a_filter_is_of_the_values_of_items(
@@ -164,13 +170,38 @@ def test_a_filter_is_of_the_values_of_items(
         "a": {"n": 1, "t": "rain"},
         "b": {"n": True, "t": "sun"},
         "c": {"n": None, "t": "snow"},
-        "d": {"t": "rain"},
+        "d": {"t": "rain", "of": {"n": 1, "l": [1, 2]}},
     }
     for key, value in values.items():
         store.put(("facts",), key, value)
 
     assert sorted(item.key for item in store.search(("facts",), filter=wanted)) == keys
     assert sorted(scores(store, "rain", filter=wanted)) == keys
+    with pytest.raises(ValueError, match=r"unknown operator '\$in'; there are"):
+        store.search(("facts",), filter={"t": {"$in": ["rain"]}})
+
+
+def test_namespaces_are_those_of_the_frameworks_own_store(memory: SyncLongTermMemoryStore) -> None:
+    ours, theirs = JazzmineStore(memory), InMemoryStore()
+    for store in (ours, theirs):
+        for place in (("a", "b", "c"), ("a", "x"), ("b", "c"), ("c",)):
+            store.put(place, "k", {"n": 1})
+    ours.put(("gone",), "k", {"n": 1})
+    ours.delete(("gone",), "k")
+    for conditions in (
+        {},
+        {"prefix": ("a",)},
+        {"prefix": ("*", "b")},
+        {"prefix": ("a", "b", "c", "d")},
+        {"suffix": ("c",)},
+        {"suffix": ("b", "*")},
+        {"prefix": ("a",), "suffix": ("c",)},
+        {"max_depth": 1},
+    ):
+        expected: Any = theirs.list_namespaces(**conditions)  # type: ignore[arg-type]
+        assert ours.list_namespaces(**conditions) == expected, conditions  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="unknown operation: str"):
+        ours.batch(["no operation"])
 
 
 def test_pages_of_a_query_have_each_item_once(vectors: SyncLongTermMemoryStore) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from agents.memory import Session, SessionSettings
+from agents.memory import Session, SessionSettings, SQLiteSession
 
 from jazzmine import Conversation, Message, MessageRole
 from jazzmine.adapters.openai_agents import JazzmineSession
@@ -24,29 +26,28 @@ def test_a_session_implements_the_protocol(session: Any) -> None:
     assert isinstance(session, Session)
 
 
-async def test_a_session_that_was_not_written_is_empty(session: Any) -> None:
-    assert await session.get_items() == []
-    assert await session.get_items(limit=3) == []
-    assert await session.pop_item() is None
-    await session.clear_session()
-
-
-async def test_items_come_back_in_order(session: Any) -> None:
-    items = [*said("one"), {"role": "assistant", "content": "two"}, CALL, OUTPUT]
-
-    await session.add_items(items[:1])
-    await session.add_items(items[1:])
-
-    assert await session.get_items() == items
-
-
-async def test_a_limit_gives_the_newest_oldest_first(session: Any) -> None:
-    await session.add_items(said("1", "2", "3", "4"))
-
-    assert contents(await session.get_items(limit=2)) == ["3", "4"]
-    assert contents(await session.get_items(limit=10)) == ["1", "2", "3", "4"]
+CALLS: list[Callable[[random.Random], tuple[str, Any]]] = [
+    lambda draw: ("add_items", said(*(str(draw.random()) for _ in range(draw.randrange(4))))),
     # What the SDK's compaction asks for when it means all.
-    assert contents(await session.get_items(limit=2**31 - 1)) == ["1", "2", "3", "4"]
+    lambda draw: ("get_items", draw.choice([None, 1, 2, 5, 2**31 - 1])),
+    lambda draw: ("pop_item", NOTHING),
+    lambda draw: ("clear_session", NOTHING),
+]
+NOTHING = object()
+
+
+async def test_any_calls_have_the_answers_of_the_frameworks_own_session(
+    store: MessageStore,
+) -> None:
+    draw = random.Random(5)
+    sessions = [(session_of(store, name), SQLiteSession(name)) for name in ("one", "other")]
+    for _ in range(200):
+        name, given = draw.choices(CALLS, [4, 4, 4, 1])[0](draw)
+        arguments = () if given is NOTHING else (given,)
+        ours, theirs = draw.choice(sessions)
+
+        expected = await getattr(theirs, name)(*arguments)
+        assert await getattr(ours, name)(*arguments) == expected, (name, given)
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -74,26 +75,6 @@ async def test_pops_return_the_newest_item_first(session: Any) -> None:
 
     assert [await session.pop_item() for _ in range(4)] == [OUTPUT, CALL, *said("1"), None]
     assert await session.get_items() == []
-
-
-async def test_a_cleared_session_is_empty_and_usable(session: Any) -> None:
-    await session.add_items(said("1", "2"))
-
-    await session.clear_session()
-    await session.add_items(said("3"))
-
-    assert contents(await session.get_items()) == ["3"]
-
-
-async def test_sessions_do_not_see_each_other(store: MessageStore) -> None:
-    one, other = session_of(store, "one"), session_of(store, "other")
-    await one.add_items(said("1"))
-    await other.add_items(said("2", "3"))
-
-    assert contents([await other.pop_item()]) == ["3"]
-    await other.clear_session()
-
-    assert contents(await one.get_items()) == ["1"]
 
 
 async def test_pops_at_once_return_each_item_once(session: Any) -> None:

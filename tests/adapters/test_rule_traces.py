@@ -31,6 +31,23 @@ def tokens(agent: Played) -> int:
 
 
 @EACH
+async def test_a_person_can_read_the_conversation(name: str) -> None:
+    with opened(name) as agent:
+        await agent.run("Rain?")
+        shown = agent.store.get_immediate_context(agent.conversation_id, 10)
+
+    returned = '{"result":"rain in Lisbon"}' if name == "google_adk" else "rain in Lisbon"
+    assert [(one.role.value, one.original_content) for one in shown] == [
+        ("user", "Rain?"),
+        ("assistant", 'weather({"city":"Lisbon"})'),
+        ("tool", returned),
+        ("assistant", "It rains."),
+    ]
+    assert shown[1].invoked_tools == ["weather"]
+    assert {one.user_id for one in shown} == {"u1"}
+
+
+@EACH
 async def test_a_run_leaves_one_trace_with_its_tokens(name: str) -> None:
     with opened(name) as agent:
         await agent.run("Rain?")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from strands.types.session import Session, SessionType
+from strands.types.session import Session, SessionMessage, SessionType
 
 from jazzmine import Message, MessageRole
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
-from tests.adapters.scripted_strands import agent, ids, said, state
+from tests.adapters.scripted_strands import ids, said, state
 
 
 def test_messages_are_listed_from_the_oldest(
@@ -89,21 +89,17 @@ def test_a_redacted_message_is_read_redacted(
     assert shown.original_content == "[redacted]"
 
 
-def test_a_person_can_read_the_conversation(
-    repository: JazzmineSessionRepository, sync_store: MessageStore
+def test_a_person_can_read_every_kind_of_block(
+    repository: JazzmineSessionRepository, session: Session, sync_store: MessageStore
 ) -> None:
-    agent(repository)[0]("Rain?")
+    thought = {"reasoningContent": {"reasoningText": {"text": "Hm."}}}
+    returned = {"toolResult": {"toolUseId": "t", "content": [{"json": {"a": 1}}]}}
+    blocks: Any = [{"text": "Look:"}, thought, {"image": {"format": "png"}}, returned]
+    new = SessionMessage.from_message({"role": "user", "content": blocks}, 0)
+    repository.create_message("s1", "guide", new)
 
-    shown = sync_store.get_immediate_context("s1/guide", 10)
-
-    assert [(one.role.value, one.original_content) for one in shown] == [
-        ("user", "Rain?"),
-        ("assistant", 'weather({"city":"Lisbon"})'),
-        ("tool", "rain in Lisbon"),
-        ("assistant", "It rains."),
-    ]
-    assert shown[1].invoked_tools == ["weather"]
-    assert {one.user_id for one in shown} == {"u1"}
+    (shown,) = sync_store.get_immediate_context("s1/guide", 5)
+    assert shown.original_content == 'Look:\nHm.\n[image]\n{"a":1}'
 
 
 # Numbers of messages
