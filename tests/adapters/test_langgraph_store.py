@@ -158,7 +158,7 @@ def test_without_fields_a_vector_is_of_all_texts(vectors: SyncLongTermMemoryStor
         ({"n": {"$ne": 1}, "t": "rain"}, ["d"]),
         ({"t": {"$eq": "rain"}, "n": 2**70}, []),
         ({"t": {"$gte": "rain", "$lt": "sun"}}, ["a", "c", "d"]),
-        ({"of": {"n": 1, "l": [1, 2]}}, ["d"]),
+        ({"of": {"n": 1, "l": (1, 2)}}, ["d"]),
         ({"of": {"n": {"$gt": 1}}}, []),
     ],
 )
