@@ -26,6 +26,7 @@ def test_a_session_implements_the_protocol(session: Any) -> None:
     assert isinstance(session, Session)
 
 
+NOTHING = object()
 CALLS: list[Callable[[random.Random], tuple[str, Any]]] = [
     lambda draw: ("add_items", said(*(str(draw.random()) for _ in range(draw.randrange(4))))),
     # What the SDK's compaction asks for when it means all.
@@ -33,7 +34,6 @@ CALLS: list[Callable[[random.Random], tuple[str, Any]]] = [
     lambda draw: ("pop_item", NOTHING),
     lambda draw: ("clear_session", NOTHING),
 ]
-NOTHING = object()
 
 
 async def test_any_calls_have_the_answers_of_the_frameworks_own_session(
