@@ -112,6 +112,15 @@ def test_a_flow_that_is_set_aside_is_resumed_by_its_name() -> None:
     assert [each.flow.flow_id for each in memory.suspended_flows] == ["f1"]
 
 
+def test_a_question_of_no_flow_is_not_set_aside_with_one() -> None:
+    memory = new_memory()
+    memory.request_confirmation(question("of no flow"))
+    memory.start_flow(ActiveFlowState("f1", "booking", "flow"))
+
+    assert memory.suspend_flow()
+    assert memory.pending_confirmation == question("of no flow")
+
+
 def test_ten_flows_at_most_are_set_aside() -> None:
     memory = new_memory()
     for number in range(12):
