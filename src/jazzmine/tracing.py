@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Set
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import version
@@ -68,17 +68,23 @@ def _tracer(provider: Any, scope: str) -> Any:
 @contextmanager
 def _active(tracer: Any, name: str, attributes: Mapping[str, Any]) -> Iterator[Any]:
     """Make a span the current one for a block; OpenTelemetry itself records no cancellation."""
-    with tracer.start_as_current_span(
-        name, attributes=attributes, record_exception=False, set_status_on_exception=False
-    ) as span:
-        try:
-            yield span
-        except BaseException as error:
-            kind = type(error)
-            prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-            span.set_attribute("error.type", prefix + kind.__qualname__)
-            span.set_status(import_module(_API).StatusCode.ERROR)
-            raise
+    api = import_module(_API)
+    span = tracer.start_span(name, attributes=attributes)
+    token = import_module("opentelemetry.context").attach(api.set_span_in_context(span))
+    try:
+        yield span
+    except BaseException as error:
+        kind = type(error)
+        prefix = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        span.set_attribute("error.type", prefix + kind.__qualname__)
+        span.set_status(api.StatusCode.ERROR)
+        raise
+    finally:
+        # FastAPI runs the two halves of a dependency in different contexts, and OpenTelemetry's
+        # own `detach` would log that with a traceback.
+        with suppress(ValueError):
+            token.var.reset(token)
+        span.end()
 
 
 def _attributes(given: Mapping[str, Any]) -> Iterator[tuple[str, str | int]]:

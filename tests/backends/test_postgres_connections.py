@@ -98,6 +98,15 @@ async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
             await store.ping()
 
 
+async def test_an_opening_that_fails_is_not_tried_again_and_does_not_say_so(
+    schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(StoreUnavailableError):
+        async with opened("async", config(schema, dsn="postgresql://127.0.0.1:1/none")):
+            pass
+    assert caplog.text == ""
+
+
 # Several hosts
 
 

@@ -136,6 +136,13 @@ async def test_a_pool_of_other_connections_is_refused(
                 pass
 
 
+@pytest.mark.parametrize("api", APIS)
+async def test_what_is_no_pool_is_refused_by_the_name_of_its_key(api: str, schema: str) -> None:
+    with pytest.raises(ConfigurationError, match="pool has another connection_class"):
+        async with opened(api, config(schema, pool=postgres.dsn())):
+            pass
+
+
 async def test_a_pool_that_is_not_open_is_refused(schema: str) -> None:
     async with pool_of("async", kwargs=ROWS) as pool:
         pass

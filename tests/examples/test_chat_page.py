@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 from collections.abc import AsyncIterator
@@ -11,19 +12,24 @@ from typing import Any
 import anyio
 import pytest
 
-from jazzmine.core import Message
+from jazzmine.core import Message, MessageStore
 from tests.examples.test_documentation import defined_in
 
 MESSAGES = "/conversations/c1/messages"
 
 
 @pytest.fixture
-async def guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[dict[str, Any]]:
-    """What the guide defines, with its application started."""
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the guide defines."""
     monkeypatch.setenv("JAZZMINE_MESSAGE_STORE", f"sqlite:{tmp_path / 'agent.db'}")
-    names = defined_in("guides/fastapi.md", lambda text: "TestClient" not in text)
-    async with names["lifespan"](names["app"]):
-        yield names
+    return defined_in("guides/fastapi.md", lambda text: "TestClient" not in text)
+
+
+@pytest.fixture
+async def guide(program: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    """What the guide defines, with its application started."""
+    async with program["lifespan"](program["app"]):
+        yield program
 
 
 async def post(
@@ -100,3 +106,19 @@ async def test_a_stream_whose_reader_has_gone_is_not_left_open(
     assert (question.id, reply.id) == ("m1", "m1-reply")
     assert reply.original_content
     assert "You said: hi".startswith(reply.original_content)
+
+
+async def test_a_stream_that_is_cancelled_by_a_server_that_stops_is_not_left_open(
+    program: dict[str, Any],
+) -> None:
+    app = program["app"]
+    async with program["lifespan"](app):
+        said = {"id": "m1", "text": "hi"}
+        answer = asyncio.create_task(post(app, "/conversations/c1/stream", said))
+        while not program["streaming"]:  # noqa: ASYNC110 - a program of a guide has no events
+            await asyncio.sleep(0)
+        answer.cancel()
+    await asyncio.wait([answer])
+    async with await MessageStore.initialize(None) as store:
+        _, reply = await store.get_messages_by_conversation_id("c1")
+    assert (reply.original_content, reply.metadata) == ("You said: ", {})

@@ -116,6 +116,18 @@ def test_a_program_that_does_not_close_its_store_ends(program: str, away: str, i
         assert_it_ends(command, fail, silently=silently)
 
 
+@pytest.mark.parametrize("call", ["asyncio.run(core.%s)", "sync.%s"], ids=["async", "sync"])
+def test_a_program_ends_while_its_pool_still_connects(call: str) -> None:
+    program = "import asyncio, json, sys; from jazzmine import core, sync; "
+    program += call % "MessageStore.initialize(json.loads(sys.argv[1]))"
+    with postgres.empty_schema() as schema, Proxy(postgres.port_of(postgres.dsn())) as proxy:
+        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
+        config = {"storage": "postgres", "dsn": dsn, "schema": schema, "pool_min": 3}
+        proxy.delay = 0.1
+        command = [sys.executable, "-c", program, json.dumps(config)]
+        subprocess.run(command, check=True, timeout=60)
+
+
 @each_program
 def test_a_program_ends_while_another_process_holds_the_lock_of_its_sqlite_file(
     program: str, tmp_path: Path

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import copy_context
 
+import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import StatusCode
@@ -58,3 +60,20 @@ async def test_the_span_of_a_cancelled_call_ends_with_an_error() -> None:
     assert cancelled.name == "jazzmine.cancel_flow"
     assert cancelled.status.status_code is StatusCode.ERROR
     assert (cancelled.attributes or {})["error.type"] == "asyncio.exceptions.CancelledError"
+
+
+def test_a_block_may_end_in_another_context_than_it_began_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with sync.WorkingMemoryStore.initialize() as store, recorded() as spans:
+        store.get_or_create("c", "user", "agent")
+        spans.take()
+        block = store.locked("c")
+        copy_context().run(block.__enter__)
+        copy_context().run(block.__exit__, None, None, None)
+        store.ping()
+        found = spans.take()
+
+    assert [span.name for span in found] == ["jazzmine.locked", "jazzmine.ping"]
+    assert [span.parent for span in found] == [None, None]
+    assert "detach" not in caplog.text

@@ -28,9 +28,13 @@ class AsyncDriverPool(AsyncConnectionPool[A]):
     @classmethod
     async def worker(cls, q: Any) -> None:
         """Run tasks until the event loop ends."""
+        this = asyncio.current_task()
+        assert this is not None
         while not isinstance(task := await q.get(), StopWorker):
             with suppress(Exception):  # a task logs why it failed
                 await task.run()
+            if this.cancelling():  # a task that connects takes that for a failure, too
+                break
 
 
 class SyncDriverPool(ConnectionPool[C]):

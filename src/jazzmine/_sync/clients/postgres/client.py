@@ -49,6 +49,9 @@ class PostgresClient:
     """
 
     def __init__(self, config: PostgresConfig, *components: Component) -> None:
+        kind = getattr(config.pool, "connection_class", type(None))
+        if config.pool is not None and not issubclass(kind, Connection):
+            raise _unusable("has another connection_class")
         self._config = config
         self.schema: str = config.schema or ""
         self._timeout = config.timeout
@@ -78,9 +81,6 @@ class PostgresClient:
         if self._users > 1:
             return
         try:
-            kind = getattr(self._config.pool, "connection_class", type(None))
-            if self._config.pool is not None and not issubclass(kind, Connection):
-                raise _unusable("has another connection_class")
             is_changed = False
             with self.apart() as connection:
                 if not connection.autocommit:  # of a pool of the application
