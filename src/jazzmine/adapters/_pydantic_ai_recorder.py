@@ -58,7 +58,8 @@ class JazzmineRecorder(AbstractCapability[Any]):
     ) -> Any:
         """Record a call of a model."""
         run, key, model = self._run_of(ctx), object(), request_context.model
-        _note_answers(run, request_context.messages)
+        if str(ctx.run_id) in self._runs:
+            await _note_answers(run, request_context.messages)
         run.begin_model_call(key, model.model_name, model.system)
         try:
             response = await handler(request_context)
@@ -138,12 +139,18 @@ class JazzmineRecorder(AbstractCapability[Any]):
             self._runs.pop(entry.message.run_id or "", None)
 
 
-def _note_answers(run: RunRecorder, messages: Sequence[Any]) -> None:
-    """Note what a model is given for calls of tools that did not run."""
+async def _note_answers(run: RunRecorder, messages: Sequence[Any]) -> None:
+    """Note what a model is given for calls of tools that did not run, or ran elsewhere."""
+    calls = {
+        part.tool_call_id: parsed_json(part.args)
+        for message in messages
+        for part in message.parts
+        if isinstance(part, ToolCallPart)
+    }
     for part in messages[-1].parts if messages else ():
-        call_id = getattr(part, "tool_call_id", None)
-        if getattr(part, "outcome", "") == "denied":
-            # It may have been asked for in an earlier run.
-            run.ask_tool_call(part.tool_call_id, part.tool_name, None)
-        if call_id and isinstance(part, ToolReturnPart | RetryPromptPart):
-            run.answer_tool_call(call_id, part.content)
+        if isinstance(part, ToolReturnPart | RetryPromptPart) and part.tool_name:
+            call_id = part.tool_call_id
+            if not await run.is_known(call_id):  # An earlier run has asked for it.
+                run.ask_tool_call(call_id, part.tool_name, calls.get(call_id))
+            failed = getattr(part, "outcome", "failed") != "success"
+            run.answer_tool_call(call_id, part.content, is_error=failed)

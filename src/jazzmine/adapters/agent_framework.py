@@ -93,7 +93,11 @@ class JazzmineHistoryProvider(HistoryProvider):
         stored. A call that waits for a person's approval is left to the framework.
         """
         await super().before_run(agent=agent, session=session, context=context, state=state)
-        history = context.context_messages[self.source_id]
+        history, run = context.context_messages[self.source_id], _RUN.get()
+        if run and run.conversation_id == self._conversation(session.session_id):
+            # An earlier run has asked for the calls that the client has made.
+            made = _results(context.input_messages) - _results(history)
+            _note_asked(run, [call for call in _contents(history) if call.call_id in made])
         answered = set().union(*map(_calls, context.input_messages))
         if session.state.get(DEFAULT_TOOL_APPROVAL_SOURCE_ID):
             # With an answer to one of the calls that waited, the run makes the others beside it.
@@ -264,9 +268,7 @@ class _Models(ChatMiddleware):
         def note_answer(response: Any) -> Any:
             usage, model = _counts(response.usage_details or {}), getattr(response, "model", None)
             run.end_model_call(key, usage, model=model)
-            for content in _contents(response.messages):
-                if content.type == "function_call":
-                    run.ask_tool_call(content.call_id, content.name, parsed_json(content.arguments))
+            _note_asked(run, _contents(response.messages))
             return response
 
         if context.stream:
@@ -294,11 +296,23 @@ class _Tools(FunctionMiddleware):
         run.end_tool_call(key, _plain(context.result))
 
 
+def _results(messages: Any) -> set[str]:
+    """Return the ids of the calls whose results messages have."""
+    return {item.call_id for item in _contents(messages) if item.type == "function_result"}
+
+
+def _note_asked(run: RunRecorder, contents: list[Any]) -> None:
+    for call in contents:
+        if call.type == "function_call":
+            run.ask_tool_call(call.call_id, call.name, parsed_json(call.arguments))
+
+
 def _note_given(run: RunRecorder, messages: Any) -> None:
     """Note which calls a person has rejected, and which have an answer without having run."""
     for content in _contents(messages):
         if content.type == "function_result":
-            run.answer_tool_call(content.call_id, content.result)
+            failed = content.exception is not None
+            run.answer_tool_call(content.call_id, content.result, is_error=failed)
         elif content.type == "function_approval_response" and not content.approved:
             call = content.function_call
             run.ask_tool_call(call.call_id, call.name, parsed_json(call.arguments))
