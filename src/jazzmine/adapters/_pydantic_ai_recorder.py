@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation_store import ConversationEntry
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution
-from pydantic_ai.messages import RetryPromptPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, RetryPromptPart, ToolCallPart, ToolReturnPart
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._calls import finished
@@ -103,23 +103,22 @@ class JazzmineRecorder(AbstractCapability[Any]):
         run.end_tool_call(key, result)
         return result
 
-    async def _fail(self, run: RunRecorder, error: BaseException) -> None:
+    async def _fail(self, run: RunRecorder, error: BaseException, scope: str | None = None) -> None:
         """Store the trace of a run that failed, as its conversation's user's, if that is known."""
         conversation = await self._store.get_conversation_by_id(run.conversation_id)
-        if conversation is not None:
-            run.user_id = conversation.user_id
-        if run.user_id:
+        run.user_id = scope or run.user_id if conversation is None else conversation.user_id
+        if run.user_id and (scope or run.user_id) == run.user_id:
             await run.finish(error)
 
     def _run_of(self, context: Any) -> RunRecorder:
         return self._runs.get(str(context.run_id)) or unrecorded()
 
     async def refuse(
-        self, entries: Sequence[ConversationEntry], user_id: str, error: BaseException
+        self, messages: Sequence[ModelMessage], scope: str | None, error: BaseException
     ) -> None:
-        """Store the traces of runs whose entries are not saved; they may be saved later."""
-        for run, _ in self.runs_of(entries, entries, user_id):
-            await run.finish(error)
+        """Store the traces of runs whose messages are not saved; they may be saved later."""
+        for name in {message.run_id or "" for message in messages} & self._runs.keys():
+            await self._fail(self._runs[name], error, scope)
 
     def runs_of(
         self, entries: Sequence[ConversationEntry], messages: Sequence[T], user_id: str

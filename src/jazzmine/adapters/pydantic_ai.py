@@ -86,6 +86,20 @@ class JazzmineConversationStore(ConversationStore):
         """
         return self._recorder
 
+    async def save(self, conversation: Any, *, scope: str | None = None) -> list[ConversationEntry]:
+        """Save a conversation or a run's result, as every store of the framework does.
+
+        Raises:
+            ConversationConflict: it was saved or deleted since it was loaded, or has another scope;
+                only the traces of its runs are stored.
+        """
+        try:
+            return await super().save(conversation, scope=scope)
+        except ConversationConflict as error:
+            messages = getattr(conversation, "conversation", conversation).messages
+            await finished(self._recorder.refuse(messages, scope, error))
+            raise
+
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None."""
         return (await self._state(require_session_id(conversation_id, "conversation_id")))[0]
@@ -134,13 +148,7 @@ class JazzmineConversationStore(ConversationStore):
             ValueError: the conversation has no scope, and the store no `user_id`.
         """
         write = partial(self._write, record, list(new_entries), expected_revision)
-        try:
-            await _decided(record.conversation_id, write)
-        except ConversationConflict as error:
-            user_id = record.scope or self._user_id
-            if user_id:
-                await finished(self._recorder.refuse(new_entries, user_id, error))
-            raise
+        await _decided(record.conversation_id, write)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete a conversation with all messages that no fork of it uses.
