@@ -57,7 +57,10 @@ async def test_a_save_that_is_refused_at_once_leaves_the_trace_to_the_owner(
             await conversations.save(result, scope=scope)
 
     traces = await store.get_turn_traces_by_conversation_id("c1")
-    assert [(trace.user_id, bool(trace.errors)) for trace in traces] == [("u1", False), ("u1", True)]
+    assert [(trace.user_id, bool(trace.errors)) for trace in traces] == [
+        ("u1", False),
+        ("u1", True),
+    ]
 
 
 def refuse() -> None:

@@ -94,11 +94,12 @@ class JazzmineHistoryProvider(HistoryProvider):
         """
         await super().before_run(agent=agent, session=session, context=context, state=state)
         history, run = context.context_messages[self.source_id], _RUN.get()
+        answered = set().union(*map(_calls, context.input_messages))
         if run and run.conversation_id == self._conversation(session.session_id):
             # An earlier run has asked for the calls that the client has made.
-            made = _results(context.input_messages) - _results(history)
-            _note_asked(run, [call for call in _contents(history) if call.call_id in made])
-        answered = set().union(*map(_calls, context.input_messages))
+            done = {item.call_id for item in _contents(history) if item.type == "function_result"}
+            waiting = answered - done
+            _note_asked(run, [call for call in _contents(history) if call.call_id in waiting])
         if session.state.get(DEFAULT_TOOL_APPROVAL_SOURCE_ID):
             # With an answer to one of the calls that waited, the run makes the others beside it.
             for asked in map(_calls, history):
@@ -296,11 +297,6 @@ class _Tools(FunctionMiddleware):
         run.end_tool_call(key, _plain(context.result))
 
 
-def _results(messages: Any) -> set[str]:
-    """Return the ids of the calls whose results messages have."""
-    return {item.call_id for item in _contents(messages) if item.type == "function_result"}
-
-
 def _note_asked(run: RunRecorder, contents: list[Any]) -> None:
     for call in contents:
         if call.type == "function_call":
@@ -314,9 +310,8 @@ def _note_given(run: RunRecorder, messages: Any) -> None:
             failed = content.exception is not None
             run.answer_tool_call(content.call_id, content.result, is_error=failed)
         elif content.type == "function_approval_response" and not content.approved:
-            call = content.function_call
-            run.ask_tool_call(call.call_id, call.name, parsed_json(call.arguments))
-            run.answer_tool_call(call.call_id, "a person has rejected the call")
+            _note_asked(run, [content.function_call])
+            run.answer_tool_call(content.function_call.call_id, "a person has rejected the call")
 
 
 def _contents(messages: Any) -> list[Any]:

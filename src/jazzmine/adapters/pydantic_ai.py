@@ -275,7 +275,7 @@ class JazzmineConversationStore(ConversationStore):
         fields: dict[str, Any] = {
             "conversation_id": conversation_id,
             "user_id": user_id,
-            "timestamp": _ms(record),
+            "timestamp": int(record.updated_at.timestamp() * 1000),
         }
         messages = entry_messages(entries, record, **fields) if entries else []
         runs = self._recorder.runs_of(entries, messages, user_id)
@@ -294,7 +294,3 @@ async def _decided(conversation_id: str, attempt: Any) -> None:
         await finished(retry_conflicts(attempt))
     except ConflictError as error:
         raise ConversationConflict(conversation_id) from error
-
-
-def _ms(record: ConversationRecord) -> int:
-    return int(record.updated_at.timestamp() * 1000)
