@@ -194,6 +194,10 @@ class RunRecorder:
         """Whether a model or a tool was called that has not answered yet."""
         return bool(self._models or self._tools)
 
+    def measured(self, message_id: str) -> TurnTrace:
+        """Return what was recorded until now as the trace of a message."""
+        return self._turn.trace_of(message_id)
+
     # What is stored.
 
     async def trace_with(
@@ -228,7 +232,7 @@ class RunRecorder:
         self.settle(error)
         if self._stored is not None and await self._store(self._stored.message_id):
             return
-        trace = self._turn.trace_of("unstored")
+        trace = self.measured("unstored")
         if not (trace.errors or trace.llm_calls or trace.tool_traces):
             return
         if self.last_id is not None and await self._store(self.last_id):
@@ -272,7 +276,7 @@ class RunRecorder:
         return True
 
     async def _trace_of(self, message_id: str, earlier: TurnTrace | None = None) -> TurnTrace:
-        trace = self._turn.trace_of(message_id)
+        trace = self.measured(message_id)
         if self._stored is not None:
             number = self._stored.turn_number
         elif earlier is not None:

@@ -97,9 +97,14 @@ class JazzmineHistoryProvider(HistoryProvider):
         answered = set().union(*map(_calls, context.input_messages))
         if run and run.conversation_id == self._conversation(session.session_id):
             # An earlier run has asked for the calls that the client has made.
-            done = {item.call_id for item in _contents(history) if item.type == "function_result"}
-            waiting = answered - done
-            _note_asked(run, [call for call in _contents(history) if call.call_id in waiting])
+            waiting: dict[str, Any] = {}
+            for item in _contents(history):
+                if item.type == "function_call":
+                    waiting[item.call_id] = item
+                elif item.type == "function_result":
+                    waiting.pop(item.call_id, None)
+            _note_asked(run, [waiting[call_id] for call_id in answered & waiting.keys()])
+            _note_given(run, context.input_messages)
         if session.state.get(DEFAULT_TOOL_APPROVAL_SOURCE_ID):
             # With an answer to one of the calls that waited, the run makes the others beside it.
             for asked in map(_calls, history):
@@ -229,7 +234,6 @@ class _Runs(AgentMiddleware):
             await call_next()
             return
         outer, run = _RUN.get(), self._begin(context.session.session_id)
-        _note_given(run, context.messages)
         _RUN.set(run)
 
         async def end(response: Any = None, error: BaseException | None = None) -> Any:
@@ -307,8 +311,7 @@ def _note_given(run: RunRecorder, messages: Any) -> None:
     """Note which calls a person has rejected, and which have an answer without having run."""
     for content in _contents(messages):
         if content.type == "function_result":
-            failed = content.exception is not None
-            run.answer_tool_call(content.call_id, content.result, is_error=failed)
+            run.answer_tool_call(content.call_id, content.result, is_error=bool(content.exception))
         elif content.type == "function_approval_response" and not content.approved:
             _note_asked(run, [content.function_call])
             run.answer_tool_call(content.function_call.call_id, "a person has rejected the call")

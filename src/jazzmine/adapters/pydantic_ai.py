@@ -156,8 +156,7 @@ class JazzmineConversationStore(ConversationStore):
         Raises:
             ConversationConflict: no record with `expected_revision` is stored.
         """
-        delete = partial(self._delete, conversation_id, expected_revision)
-        await _decided(conversation_id, delete)
+        await _decided(conversation_id, partial(self._delete, conversation_id, expected_revision))
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """Return an entry.

@@ -12,6 +12,7 @@ import sqlite3
 from hashlib import blake2b
 from typing import Literal, TypeAlias
 
+from jazzmine.backends.sqlite.connection import as_text
 from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import SearchState
@@ -87,7 +88,7 @@ def read_state(connection: sqlite3.Connection) -> SearchState | None:
     if not connection.execute(_HAS_SEARCH).fetchone()[0]:
         return None
     language, next_seq = connection.execute(_STATE).fetchone()
-    return SearchState(_text(language), next_seq is None)
+    return SearchState(as_text(language), next_seq is None)
 
 
 def read_state_and_pending(connection: sqlite3.Connection) -> tuple[SearchState | None, bool]:
@@ -151,7 +152,7 @@ def index_pending(connection: sqlite3.Connection) -> None:
     if not connection.execute(_HAS_PENDING).fetchone()[0]:
         return
     connection.execute(_REMOVE_PENDING)
-    analyser = analyser_for(_text(connection.execute(_STATE).fetchone()[0]))
+    analyser = analyser_for(as_text(connection.execute(_STATE).fetchone()[0]))
     rows = connection.execute(_PENDING).fetchall()
     connection.executemany(_INDEX, [_entry(analyser, *row) for row in rows])
     connection.execute("DELETE FROM search_pending")
@@ -184,7 +185,7 @@ def _entry(
         text, role = "", ""
     user, conversation = scope_word("user", user_id), scope_word("conversation", conversation_id)
     scope = f"{user} {conversation} {scope_word('role', role)}"
-    return seq, _text(message_id), timestamp, scope, analyser.entry(text)
+    return seq, as_text(message_id), timestamp, scope, analyser.entry(text)
 
 
 def scope_word(kind: Literal["user", "conversation", "role"], value: AnyText) -> str:
@@ -194,7 +195,3 @@ def scope_word(kind: Literal["user", "conversation", "role"], value: AnyText) ->
     """
     data = value.encode() if isinstance(value, str) else value
     return f":{kind[0]}{blake2b(data, digest_size=12).hexdigest()}"
-
-
-def _text(stored: AnyText) -> str:
-    return stored if isinstance(stored, str) else stored.decode()
