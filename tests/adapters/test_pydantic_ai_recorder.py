@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from pydantic_ai.conversation import Conversation
+from pydantic_ai.conversation_store import ConversationConflict
 
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.core import MessageStore
@@ -43,6 +45,22 @@ async def test_a_trace_has_the_user_of_the_scope(store: MessageStore) -> None:
     await turn(conversations, recorded(conversations), scope="u1")
 
     check_recorded_turn(await only_trace(store, "c1"))
+
+
+async def test_a_save_that_is_refused_at_once_leaves_the_trace_to_the_owner(
+    conversations: JazzmineConversationStore, store: MessageStore
+) -> None:
+    guide = recorded(conversations)
+    for scope in ("u1", "u1", "u2"):  # the second and the third have not loaded what is stored
+        result = await guide.run("Rain?", conversation=Conversation(conversation_id="c1"))
+        with suppress(ConversationConflict):
+            await conversations.save(result, scope=scope)
+
+    traces = await store.get_turn_traces_by_conversation_id("c1")
+    assert [(trace.user_id, bool(trace.errors)) for trace in traces] == [
+        ("u1", False),
+        ("u1", True),
+    ]
 
 
 def refuse() -> None:

@@ -41,10 +41,9 @@ def test_calls_at_once_may_have_one_id(sync_store: MessageStore) -> None:
         run.begin_tool_call("call_0", "weather", {"day": number}, "call_0")
     for number in range(2):
         run.end_tool_call("call_0", number)
-    run.settle(TimeoutError())
+    completed(run.finish(TimeoutError()))
 
-    trace = run.measured("m")
-
+    (trace,) = sync_store.get_turn_traces_by_conversation_id("c")
     assert [(call.arguments, call.final_data) for call in trace.tool_traces] == [
         ({"day": 0}, 0),
         ({"day": 1}, 1),

@@ -151,6 +151,59 @@ async def _answered_by_the_client(agent: Any) -> None:
     await graph.ainvoke({"messages": [answer]}, settings())
 
 
+async def _answered_by_the_client_of_pydantic_ai(agent: Any) -> None:
+    from pydantic_ai import CallDeferred, DeferredToolRequests
+    from pydantic_ai.conversation import Conversation
+
+    from tests.adapters.scripted_pydantic_ai import agent as made
+
+    def defer() -> None:
+        raise CallDeferred
+
+    conversations = agent.conversations
+    guide = made(
+        on_call=defer,
+        output_type=[str, DeferredToolRequests],
+        capabilities=[conversations.recorder()],
+    )
+    conversation = Conversation(conversation_id=agent.conversation_id)
+    await conversations.save(await guide.run("Rain?", conversation=conversation))
+    waiting = await conversations.load(agent.conversation_id)
+    (call,) = waiting.deferred_tool_requests.calls
+    results = waiting.deferred_tool_requests.build_results(calls={call.tool_call_id: "seen"})
+    again = await guide.run(conversation=waiting, deferred_tool_results=results)
+    await conversations.save(again)
+
+
+async def _answered_by_the_client_of_agent_framework(agent: Any) -> None:
+    from agent_framework import Agent, AgentSession, Content, FunctionTool, Message
+
+    from tests.adapters.scripted_agent_framework import ScriptedClient
+
+    tool = FunctionTool(name="weather", description="Show.", func=None, input_model={})
+    recorder = agent.provider.recorder()
+    guide = Agent(
+        ScriptedClient(), tools=[tool], context_providers=[agent.provider], middleware=recorder
+    )
+    asked = await guide.run("Rain?", session=AgentSession(session_id="s1"))
+    call_id = asked.messages[0].contents[0].call_id or ""
+    answer = Message("tool", [Content.from_function_result(call_id, result="seen")])
+    await guide.run(answer, session=AgentSession(session_id="s1"))
+
+
+async def _answered_by_a_cache(agent: Any) -> None:
+    from agent_framework import AgentSession, function_middleware
+
+    from tests.adapters.scripted_agent_framework import agent as made
+
+    @function_middleware
+    async def cache(context: Any, call_next: Any) -> None:
+        context.result = "known already"
+
+    guide, _ = made(agent.provider, middleware=[cache, *agent.provider.recorder()])
+    await guide.run("Rain?", session=AgentSession(session_id="s1"))
+
+
 def _sends(state: Any) -> Any:
     from langgraph.types import Send
 
@@ -188,6 +241,17 @@ STORIES: dict[str, tuple[str, Callable[[Any], Awaitable[None]], list[list[str]]]
     "beside one that asks": ("langgraph", _beside_one_that_asks, [["weather"], ["book"]]),
     "begun later": ("langgraph", _of_a_thread_that_had_no_conversation, [["weather"]]),
     "by the client": ("langgraph", _answered_by_the_client, [[], ["weather"]]),
+    "by the client of Pydantic AI": (
+        "pydantic_ai",
+        _answered_by_the_client_of_pydantic_ai,
+        [[], ["weather"]],
+    ),
+    "by the client of Agent Framework": (
+        "agent_framework",
+        _answered_by_the_client_of_agent_framework,
+        [[], ["weather"]],
+    ),
+    "by a cache": ("agent_framework", _answered_by_a_cache, [["weather"]]),
     "interrupted": ("strands", _interrupted, [[], ["weather"]]),
 }
 

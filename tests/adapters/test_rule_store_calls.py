@@ -117,6 +117,8 @@ async def goes_on_after(agent: Played, call: str) -> None:
         assert is_whole(left)
     if call in ("plain message", "edit", "title", "fork"):
         assert left[: len(before)] == before
+    if call in ("pop", "delete -1") and agent.is_exact:
+        assert left == before[:-1]
     await agent.run("And now?")
     assert (await agent.history())[-1] == ("said", "It rains.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import pickle
 import subprocess
@@ -48,6 +49,14 @@ def test_a_store_that_is_imported_from_the_package_is_said_to_be_in_both_apis(na
     )
     assert hasattr(import_module("jazzmine.core"), name)
     assert name not in dir(jazzmine)
+
+
+@pytest.mark.parametrize("kind", [MessageRole, core.FlowStatus, core.ConversationStatus])
+def test_a_role_or_a_status_is_its_text(kind: Any) -> None:
+    for value in kind:
+        assert value == value.value
+        assert f"{value}" == value.value
+        assert json.dumps(value) == json.dumps(value.value)
 
 
 @pytest.mark.parametrize("api", ["jazzmine.core", "jazzmine.sync"])

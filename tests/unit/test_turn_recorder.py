@@ -6,6 +6,7 @@ import asyncio
 import math
 import threading
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -105,6 +106,19 @@ def test_the_trace_of_a_turn_without_an_answer_belongs_to_the_question() -> None
 
     assert recorder.trace.message_id == question.id
     assert recorder.trace.errors == ["ValueError"]
+
+
+def test_an_error_that_ends_a_call_and_the_turn_is_noted_once() -> None:
+    recorder = begun()
+    recorder.user("Any tea?")
+    for error in (OSError("no network"), OSError("no space")):
+        with suppress(OSError), recorder.model_call("small-1"):
+            raise error
+    recorder.error(OSError("no space"))
+    recorder.error(OSError("space"))
+
+    errors = ["small-1: OSError: no network", "small-1: OSError: no space", "OSError: space"]
+    assert recorder.trace.errors == errors
 
 
 def test_what_a_program_hands_over_is_never_refused() -> None:

@@ -74,8 +74,8 @@ def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStor
     if not isinstance(store, MessageStore):
         kind = f"{type(store).__module__}.{type(store).__qualname__}"
         raise TypeError(
-            f"store must be an open MessageStore of jazzmine.sync, not {kind}; with a store of"
-            " jazzmine.core, await this, or write `async with`"
+            f"store must be an open MessageStore of jazzmine.sync, not {kind}: it is used without"
+            " an event loop here (a recorder also takes `async with`)"
         )
     return cast(AsyncMessageStore, AsyncCalls(store, in_threads=False))
 

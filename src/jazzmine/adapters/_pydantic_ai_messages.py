@@ -112,7 +112,7 @@ class Log:
 def entry_messages(
     entries: Sequence[ConversationEntry], record: ConversationRecord, **fields: Any
 ) -> list[Message]:
-    """Return the messages that store entries, the last of them with a record.
+    """Return the messages that store entries, each with the record that counts if it is the last.
 
     Raises:
         ValueError: what would be stored could not be loaded.
@@ -123,7 +123,11 @@ def entry_messages(
         for entry, message in zip(entries, dumped, strict=True)
     ]
     ModelMessagesTypeAdapter.validate_python([payload["message"] for payload in payloads])
-    payloads[-1]["record"] = _plain(_RECORDS.dump_python(record))
+    plain = _plain(_RECORDS.dump_python(record))
+    for payload in payloads:
+        payload["record"] = {**plain, "head_id": payload["key"]}
+        if payload is not payloads[-1]:  # the call that waits is in the last one
+            payload["record"]["deferred_tool_requests"] = None
     return [
         item_message(_KEY, payload, described(_described, entry.message), id=entry.id, **fields)
         for entry, payload in zip(entries, payloads, strict=True)

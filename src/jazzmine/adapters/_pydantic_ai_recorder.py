@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.conversation_store import ConversationEntry
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution
-from pydantic_ai.messages import RetryPromptPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, RetryPromptPart, ToolCallPart, ToolReturnPart
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._calls import finished
@@ -58,7 +58,8 @@ class JazzmineRecorder(AbstractCapability[Any]):
     ) -> Any:
         """Record a call of a model."""
         run, key, model = self._run_of(ctx), object(), request_context.model
-        _note_answers(run, request_context.messages)
+        if str(ctx.run_id) in self._runs:
+            await _note_answers(run, request_context.messages)
         run.begin_model_call(key, model.model_name, model.system)
         try:
             response = await handler(request_context)
@@ -102,23 +103,22 @@ class JazzmineRecorder(AbstractCapability[Any]):
         run.end_tool_call(key, result)
         return result
 
-    async def _fail(self, run: RunRecorder, error: BaseException) -> None:
+    async def _fail(self, run: RunRecorder, error: BaseException, scope: str | None = None) -> None:
         """Store the trace of a run that failed, as its conversation's user's, if that is known."""
         conversation = await self._store.get_conversation_by_id(run.conversation_id)
-        if conversation is not None:
-            run.user_id = conversation.user_id
-        if run.user_id:
+        run.user_id = scope or run.user_id if conversation is None else conversation.user_id
+        if run.user_id and (scope or run.user_id) == run.user_id:
             await run.finish(error)
 
     def _run_of(self, context: Any) -> RunRecorder:
         return self._runs.get(str(context.run_id)) or unrecorded()
 
     async def refuse(
-        self, entries: Sequence[ConversationEntry], user_id: str, error: BaseException
+        self, messages: Sequence[ModelMessage], scope: str | None, error: BaseException
     ) -> None:
-        """Store the traces of runs whose entries are not saved; they may be saved later."""
-        for run, _ in self.runs_of(entries, entries, user_id):
-            await run.finish(error)
+        """Store the traces of runs whose messages are not saved; they may be saved later."""
+        for name in {message.run_id or "" for message in messages} & self._runs.keys():
+            await self._fail(self._runs[name], error, scope)
 
     def runs_of(
         self, entries: Sequence[ConversationEntry], messages: Sequence[T], user_id: str
@@ -138,12 +138,18 @@ class JazzmineRecorder(AbstractCapability[Any]):
             self._runs.pop(entry.message.run_id or "", None)
 
 
-def _note_answers(run: RunRecorder, messages: Sequence[Any]) -> None:
-    """Note what a model is given for calls of tools that did not run."""
+async def _note_answers(run: RunRecorder, messages: Sequence[Any]) -> None:
+    """Note what a model is given for calls of tools that did not run, or ran elsewhere."""
+    calls = {
+        part.tool_call_id: parsed_json(part.args)
+        for message in messages
+        for part in message.parts
+        if isinstance(part, ToolCallPart)
+    }
     for part in messages[-1].parts if messages else ():
-        call_id = getattr(part, "tool_call_id", None)
-        if getattr(part, "outcome", "") == "denied":
-            # It may have been asked for in an earlier run.
-            run.ask_tool_call(part.tool_call_id, part.tool_name, None)
-        if call_id and isinstance(part, ToolReturnPart | RetryPromptPart):
-            run.answer_tool_call(call_id, part.content)
+        if isinstance(part, ToolReturnPart | RetryPromptPart) and part.tool_name:
+            call_id = part.tool_call_id
+            if not await run.is_known(call_id):  # An earlier run has asked for it.
+                run.ask_tool_call(call_id, part.tool_name, calls.get(call_id))
+            failed = getattr(part, "outcome", "failed") != "success"
+            run.answer_tool_call(call_id, part.content, is_error=failed)

@@ -182,12 +182,10 @@ class RunRecorder:
         texts = (text for text in map(shortened, said) if text and text[0] != "<")
         self._title = self._title or next(texts, "")
 
-    def has_call(self, call_id: str) -> bool:
-        """Return whether a call of a tool was asked for in this run, or has begun."""
-        return call_id in self._asked or call_id in self._begun
-
-    async def is_recorded_before(self, call_id: str) -> bool:
-        """Return whether one of the newest traces of the conversation has a call of a tool."""
+    async def is_known(self, call_id: str) -> bool:
+        """Return whether a call was asked for, or has begun, in this run or one shortly before."""
+        if call_id in self._asked or call_id in self._begun:
+            return True
         newest = await self._newest_traces()
         return any(tool.call_id == call_id for trace in newest for tool in trace.tool_traces)
 

@@ -93,8 +93,18 @@ class JazzmineHistoryProvider(HistoryProvider):
         stored. A call that waits for a person's approval is left to the framework.
         """
         await super().before_run(agent=agent, session=session, context=context, state=state)
-        history = context.context_messages[self.source_id]
+        history, run = context.context_messages[self.source_id], _RUN.get()
         answered = set().union(*map(_calls, context.input_messages))
+        if run and run.conversation_id == self._conversation(session.session_id):
+            # An earlier run has asked for the calls that the client has made.
+            waiting: dict[str, Any] = {}
+            for item in _contents(history):
+                if item.type == "function_call":
+                    waiting[item.call_id] = item
+                elif item.type == "function_result":
+                    waiting.pop(item.call_id, None)
+            _note_asked(run, [waiting[call_id] for call_id in answered & waiting.keys()])
+            _note_given(run, context.input_messages)
         if session.state.get(DEFAULT_TOOL_APPROVAL_SOURCE_ID):
             # With an answer to one of the calls that waited, the run makes the others beside it.
             for asked in map(_calls, history):
@@ -224,7 +234,6 @@ class _Runs(AgentMiddleware):
             await call_next()
             return
         outer, run = _RUN.get(), self._begin(context.session.session_id)
-        _note_given(run, context.messages)
         _RUN.set(run)
 
         async def end(response: Any = None, error: BaseException | None = None) -> Any:
@@ -264,9 +273,7 @@ class _Models(ChatMiddleware):
         def note_answer(response: Any) -> Any:
             usage, model = _counts(response.usage_details or {}), getattr(response, "model", None)
             run.end_model_call(key, usage, model=model)
-            for content in _contents(response.messages):
-                if content.type == "function_call":
-                    run.ask_tool_call(content.call_id, content.name, parsed_json(content.arguments))
+            _note_asked(run, _contents(response.messages))
             return response
 
         if context.stream:
@@ -294,15 +301,20 @@ class _Tools(FunctionMiddleware):
         run.end_tool_call(key, _plain(context.result))
 
 
+def _note_asked(run: RunRecorder, contents: list[Any]) -> None:
+    for call in contents:
+        if call.type == "function_call":
+            run.ask_tool_call(call.call_id, call.name, parsed_json(call.arguments))
+
+
 def _note_given(run: RunRecorder, messages: Any) -> None:
     """Note which calls a person has rejected, and which have an answer without having run."""
     for content in _contents(messages):
         if content.type == "function_result":
-            run.answer_tool_call(content.call_id, content.result)
+            run.answer_tool_call(content.call_id, content.result, is_error=bool(content.exception))
         elif content.type == "function_approval_response" and not content.approved:
-            call = content.function_call
-            run.ask_tool_call(call.call_id, call.name, parsed_json(call.arguments))
-            run.answer_tool_call(call.call_id, "a person has rejected the call")
+            _note_asked(run, [content.function_call])
+            run.answer_tool_call(content.function_call.call_id, "a person has rejected the call")
 
 
 def _contents(messages: Any) -> list[Any]:

@@ -118,7 +118,7 @@ class JazzmineSession:
         kind, key = part_of(item)
         if kind != "answer":
             return  # Calls are noted by the hooks: another agent may use this session as well.
-        if not run.has_call(key) and not await run.is_recorded_before(key):
+        if not await run.is_known(key):
             # A person has answered what an earlier run has asked for.
             newest = await newest_shown(self._store, self.session_id, _ASKED_BEFORE)
             for message in takewhile(lambda message: message.id != run.first_id, newest):

@@ -86,6 +86,20 @@ class JazzmineConversationStore(ConversationStore):
         """
         return self._recorder
 
+    async def save(self, conversation: Any, *, scope: str | None = None) -> list[ConversationEntry]:
+        """Save a conversation or a run's result, as every store of the framework does.
+
+        Raises:
+            ConversationConflict: it was saved or deleted since it was loaded, or has another scope;
+                only the traces of its runs are stored.
+        """
+        try:
+            return await super().save(conversation, scope=scope)
+        except ConversationConflict as error:
+            messages = getattr(conversation, "conversation", conversation).messages
+            await finished(self._recorder.refuse(messages, scope, error))
+            raise
+
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None."""
         return (await self._state(require_session_id(conversation_id, "conversation_id")))[0]
@@ -134,13 +148,7 @@ class JazzmineConversationStore(ConversationStore):
             ValueError: the conversation has no scope, and the store no `user_id`.
         """
         write = partial(self._write, record, list(new_entries), expected_revision)
-        try:
-            await _decided(record.conversation_id, write)
-        except ConversationConflict as error:
-            user_id = record.scope or self._user_id
-            if user_id:
-                await finished(self._recorder.refuse(new_entries, user_id, error))
-            raise
+        await _decided(record.conversation_id, write)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete a conversation with all messages that no fork of it uses.
@@ -148,8 +156,7 @@ class JazzmineConversationStore(ConversationStore):
         Raises:
             ConversationConflict: no record with `expected_revision` is stored.
         """
-        delete = partial(self._delete, conversation_id, expected_revision)
-        await _decided(conversation_id, delete)
+        await _decided(conversation_id, partial(self._delete, conversation_id, expected_revision))
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """Return an entry.
@@ -267,7 +274,7 @@ class JazzmineConversationStore(ConversationStore):
         fields: dict[str, Any] = {
             "conversation_id": conversation_id,
             "user_id": user_id,
-            "timestamp": _ms(record),
+            "timestamp": int(record.updated_at.timestamp() * 1000),
         }
         messages = entry_messages(entries, record, **fields) if entries else []
         runs = self._recorder.runs_of(entries, messages, user_id)
@@ -286,7 +293,3 @@ async def _decided(conversation_id: str, attempt: Any) -> None:
         await finished(retry_conflicts(attempt))
     except ConflictError as error:
         raise ConversationConflict(conversation_id) from error
-
-
-def _ms(record: ConversationRecord) -> int:
-    return int(record.updated_at.timestamp() * 1000)

@@ -65,7 +65,8 @@ def require_one_conversation(
         return
     if trace.record.message_id not in ids:
         raise ValueError(
-            f"the trace belongs to message {trace.record.message_id!r}, which is not appended"
+            f"the trace belongs to message {trace.record.message_id!r}, which is not appended;"
+            " store_turn_trace() stores that of a stored message"
         )
     if trace.record.conversation_id != conversation_id:
         raise ValueError(

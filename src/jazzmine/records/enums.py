@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 
 __all__ = ["ConversationStatus", "FlowStatus"]
 
 
-class FlowStatus(str, Enum):
+class FlowStatus(StrEnum):
     """The status of a flow; with one of the last three it has ended."""
 
     ACTIVE = "active"
@@ -29,7 +29,7 @@ _ENDED = frozenset(
 )
 
 
-class ConversationStatus(str, Enum):
+class ConversationStatus(StrEnum):
     """The status of a conversation.
 
     Working memory derives it from the active flow. Only `ERROR` is never derived: the caller

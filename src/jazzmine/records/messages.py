@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from time import time_ns
 from typing import Any, ClassVar, Literal, TypeAlias
 from uuid import uuid4
@@ -32,7 +32,7 @@ MessageOrder: TypeAlias = Literal["oldest", "newest"]
 SearchOrder: TypeAlias = Literal["relevance", "newest"]
 
 
-class MessageRole(Enum):
+class MessageRole(StrEnum):
     """The author of a message."""
 
     USER = "user"

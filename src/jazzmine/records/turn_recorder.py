@@ -198,10 +198,11 @@ class TurnRecorder:
         return ToolCall(record, self._begin_tool_call, self._end_tool_call)
 
     def error(self, error: BaseException | str) -> None:
-        """Note an error outside of the calls; a turn with any error counts as failed."""
+        """Note an error, unless a call has noted it; a turn with any error counts as failed."""
         text = text_of(error)
         with self._lock:
-            self._errors.append(text)
+            if not any(noted.endswith(f": {text}") for noted in self._errors):
+                self._errors.append(text)
             self._ended_at_ms = self._now()
 
     @property

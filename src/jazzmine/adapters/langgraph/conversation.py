@@ -120,10 +120,10 @@ async def _note_answers(run: RunRecorder, new: Sequence[Any], state: Sequence[An
     for answer in new:
         call_id = getattr(answer, "tool_call_id", None)
         # A node may have called the tool itself, or a person has answered in place of a tool.
-        if call_id and not run.has_call(call_id):
+        if call_id and not await run.is_known(call_id):
             calls = (call for said in earlier for call in getattr(said, "tool_calls", None) or ())
             call = next((call for call in calls if call["id"] == call_id), None)
-            if call is None or await run.is_recorded_before(call_id):
+            if call is None:
                 continue
             run.ask_tool_call(call_id, call["name"], call["args"])
         if call_id:

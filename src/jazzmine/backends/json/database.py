@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from jazzmine.backends.files import require_own_folder, require_regular
-from jazzmine.backends.json.document import KINDS, Document, Kind, content_of, document_of, invalid
+from jazzmine.backends.json.document import KINDS, Kind, content_of, document_of, invalid
 from jazzmine.backends.json.file import Version, read_file, replace_file, version_of
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
@@ -79,8 +79,7 @@ class JSONDatabase(MemoryDatabase):
     def _update(self, connection: sqlite3.Connection) -> None:
         content, version = read_file(self.path)
         self._version = None
-        empty = Document([[] for _ in KINDS])
-        records, language = document_of(self.path, content) if version else empty
+        records, language = document_of(self.path, content if version else b"{}")
         # A conversation that takes the place of another one keeps its messages.
         connection.execute("PRAGMA foreign_keys = OFF")
         try:

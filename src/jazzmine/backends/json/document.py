@@ -84,7 +84,7 @@ class Document(NamedTuple):
     """
 
     records: Sequence[Sequence[bytes]]
-    search: str | None = None
+    search: str | None
 
 
 def document_of(path: str, content: bytes) -> Document:

@@ -22,6 +22,11 @@ def file_uri(path: str, parameters: str) -> str:
     return f"{Path(path).as_uri()}?{parameters}"
 
 
+def as_text(value: str | bytes) -> str:
+    """Return a text, which connections that only read give as UTF-8."""
+    return value if isinstance(value, str) else value.decode()
+
+
 class Connection:
     """A connection that opens when it is used, and is closed while the process forks.
 

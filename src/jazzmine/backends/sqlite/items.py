@@ -124,13 +124,9 @@ def apply(
     return [
         _put(connection, change, row[1] if row else now, now)
         if change.item is not None
-        else _delete(connection, change.path) and row is not None
+        else connection.execute(_DELETE, [change.path]).rowcount > 0 and row is not None
         for change, row in zip(changes, found, strict=True)
     ]
-
-
-def _delete(connection: sqlite3.Connection, path: str) -> bool:
-    return connection.execute(_DELETE, [path]).rowcount > 0
 
 
 def _put(connection: sqlite3.Connection, change: ItemChange, created_at: int, now: int) -> Stored:

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Mapping
 
+from jazzmine.backends.sqlite.connection import as_text
 from jazzmine.records.stored_memory import Lock, Locked, Save, Stored, outcome_of
 
 _SWEPT_AT_ONCE = 500
@@ -123,7 +124,7 @@ def conversations(
         limit: how many at most.
     """
     values = {"user": user_id, "now": time.time(), "limit": -1 if limit is None else limit}
-    return [_text(row[0]) for row in connection.execute(_CONVERSATIONS, values)]
+    return [as_text(row[0]) for row in connection.execute(_CONVERSATIONS, values)]
 
 
 def sweep(connection: sqlite3.Connection, user_id: str | None) -> bool:
@@ -141,7 +142,7 @@ def _row(
     if row is None:
         return "", None, "", None, 0.0
     marks, data, user_id, holder, held_for = row
-    return _text(marks), data, _text(user_id), holder and _text(holder), held_for
+    return as_text(marks), data, as_text(user_id), holder and as_text(holder), held_for
 
 
 def _times(ttl: float) -> dict[str, float]:
@@ -152,8 +153,3 @@ def _times(ttl: float) -> dict[str, float]:
     now = time.time()
     full_hour = int(min(now + ttl, 1e15) // 3600 + 1) * 3600
     return {"now": now, "expires_at": now + ttl, "sweep_after": full_hour}
-
-
-def _text(value: str | bytes) -> str:
-    """Return a text, which connections that only read return as UTF-8."""
-    return value if isinstance(value, str) else str(value, "utf-8")

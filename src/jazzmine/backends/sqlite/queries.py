@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from jazzmine.backends.sqlite.connection import as_text
 from jazzmine.backends.sqlite.rows import TABLES
 from jazzmine.records.base import FlaggedShown
 from jazzmine.records.conversation_log import unknown_after
@@ -143,7 +144,7 @@ def messages_by_ids(connection: sqlite3.Connection, message_ids: Sequence[str]) 
         marks = ", ".join("?" * count)
         statement = f"SELECT id, body FROM stored_messages WHERE id IN ({marks})"
         for row in connection.execute(statement, ids):
-            found[row[0] if isinstance(row[0], str) else row[0].decode()] = row
+            found[as_text(row[0])] = row
     wanted = map(found.get, message_ids)
     return [row for row in wanted if row is not None]
 

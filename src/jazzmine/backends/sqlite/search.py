@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from hashlib import blake2b
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
+from jazzmine.backends.sqlite.connection import as_text
 from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import SearchState
@@ -87,7 +88,7 @@ def read_state(connection: sqlite3.Connection) -> SearchState | None:
     if not connection.execute(_HAS_SEARCH).fetchone()[0]:
         return None
     language, next_seq = connection.execute(_STATE).fetchone()
-    return SearchState(_text(language), next_seq is None)
+    return SearchState(as_text(language), next_seq is None)
 
 
 def read_state_and_pending(connection: sqlite3.Connection) -> tuple[SearchState | None, bool]:
@@ -153,7 +154,7 @@ def index_pending(connection: sqlite3.Connection) -> None:
     if not connection.execute(_HAS_PENDING).fetchone()[0]:
         return
     connection.execute(_REMOVE_PENDING)
-    analyser = analyser_for(_text(connection.execute(_STATE).fetchone()[0]))
+    analyser = analyser_for(as_text(connection.execute(_STATE).fetchone()[0]))
     rows = connection.execute(_PENDING).fetchall()
     connection.executemany(_INDEX, [_entry(analyser, *row) for row in rows])
     connection.execute("DELETE FROM search_pending")
@@ -184,32 +185,15 @@ def _entry(
         text, role = str(fields["original_content"]), str(fields["role"])
     except (ValueError, KeyError, TypeError, RecursionError):  # of another program
         text, role = "", ""
-    scope = f"{user_token(user_id)} {conversation_token(conversation_id)} {role_token(role)}"
-    return seq, _text(message_id), timestamp, scope, analyser.entry(text)
+    user, conversation = scope_word("user", user_id), scope_word("conversation", conversation_id)
+    scope = f"{user} {conversation} {scope_word('role', role)}"
+    return seq, as_text(message_id), timestamp, scope, analyser.entry(text)
 
 
-# No word begins with a colon: the beginning of a word finds none of these.
+def scope_word(kind: Literal["user", "conversation", "role"], value: AnyText) -> str:
+    """Return the word in the scope of all messages of a user, a conversation or an author.
 
-
-def user_token(user_id: AnyText) -> str:
-    """Return the word in the scope of a user's messages."""
-    return f":u{_digest(user_id)}"
-
-
-def conversation_token(conversation_id: AnyText) -> str:
-    """Return the word in the scope of a conversation's messages."""
-    return f":c{_digest(conversation_id)}"
-
-
-def role_token(role: AnyText) -> str:
-    """Return the word in the scope of an author's messages."""
-    return f":r{_digest(role)}"
-
-
-def _digest(value: AnyText) -> str:
+    No word begins with a colon: the beginning of a word finds none of these.
+    """
     data = value.encode() if isinstance(value, str) else value
-    return blake2b(data, digest_size=12).hexdigest()
-
-
-def _text(stored: AnyText) -> str:
-    return stored if isinstance(stored, str) else stored.decode()
+    return f":{kind[0]}{blake2b(data, digest_size=12).hexdigest()}"

@@ -6,13 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jazzmine.backends.sqlite.search import (
-    BLOCK,
-    MINUTE,
-    conversation_token,
-    role_token,
-    user_token,
-)
+from jazzmine.backends.sqlite.search import BLOCK, MINUTE, scope_word
 from jazzmine.records.conversation_log import unknown_after
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
@@ -141,11 +135,11 @@ def _where(tables: str, limits: Mapping[str, Any]) -> _Source:
 def _scope_words(scope: SearchScope) -> list[str]:
     words = []
     if scope.user_id is not None:
-        words.append(_word(user_token(scope.user_id)))
+        words.append(_word(scope_word("user", scope.user_id)))
     if scope.conversation_id is not None:
-        words.append(_word(conversation_token(scope.conversation_id)))
+        words.append(_word(scope_word("conversation", scope.conversation_id)))
     if scope.roles:
-        words.append(_joined("OR", [_word(role_token(role)) for role in scope.roles]))
+        words.append(_joined("OR", [_word(scope_word("role", role)) for role in scope.roles]))
     return words
 
 
