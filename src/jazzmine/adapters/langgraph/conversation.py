@@ -12,8 +12,10 @@ from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import Described, call_text, described, role_of, text_of
 from jazzmine.adapters._recorder import RunRecorder, remember, shortened
 from jazzmine.adapters._steps import Steps
-from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
+from jazzmine.adapters.langgraph.checkpoints import Reference, add_value, parts_of
+from jazzmine.adapters.langgraph.configs import place_of, user_of
 from jazzmine.adapters.langgraph.recorder import JazzmineRecorder
+from jazzmine.adapters.langgraph.storage import Storage
 from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 
@@ -39,13 +41,23 @@ class Projection:
         self._known: dict[tuple[str, bytes], None] = {}
 
     async def add(
-        self, thread: str, user_id: str, state: Sequence[Any], reference: Reference
+        self, storage: Storage, config: Any, state: Any, reference: Reference | None
     ) -> None:
         """Store what is new in a state; log what goes wrong, since the graph can go on.
 
         What could not be stored is stored with the next state that has it.
+
+        Args:
+            storage: the checkpoints.
+            config: that of the checkpoint with the state; it names a user.
+            state: the messages, if the checkpoint has them.
+            reference: what refers to them; None if they were written to a delta channel.
         """
+        thread, user_id = place_of(config)[0], user_of(config) or ""
         try:
+            if reference is None:
+                state = await storage.written(config, "messages")
+                reference = add_value(storage.serde, state, {})
             is_one = isinstance(reference, bytes)
             parts = [state] if is_one else list(parts_of(list(state)))
             names = [reference] if isinstance(reference, bytes) else list(reference)
@@ -107,10 +119,13 @@ class Projection:
         if edited:
             await self._messages.store_messages(edited)
         for message in edited:
-            # A run may write its own messages in several steps; others are redacted.
-            is_own = run is not None and run.last_id is not None
-            change = retitle if is_own else redact
-            await change(self._messages, stored[message.id], message)
+            old = stored[message.id]
+            if run is None or old.timestamp < run.measured(old.id).started_at_ms:
+                await redact(self._messages, old, message)
+                continue
+            # A run may write its own messages in several steps, but a tool answers in one.
+            await retitle(self._messages, old, message)
+            run.is_redacted |= old.role is MessageRole.TOOL
 
 
 async def _note_answers(run: RunRecorder, new: Sequence[Any], state: Sequence[Any]) -> None:
@@ -142,13 +157,15 @@ def _content(message: Message) -> dict[str, Any]:
 
 def _message(thread: str, user_id: str, index: int, said: Any) -> Message:
     fields = said if isinstance(said, dict) else vars(said) if hasattr(said, "__dict__") else {}
-    if isinstance(said, tuple) and len(said) == 2:
+    if isinstance(said, str):
+        fields = {"role": "user", "content": said}
+    elif isinstance(said, list | tuple) and len(said) == 2:
         fields = {"role": said[0], "content": said[1]}
     about = described(_described, fields or {"content": said})
     own_id = fields.get("id")
     if not own_id:
         # A state without the reducer of messages gives them no ids.
-        text = f"{fields.get('type') or fields.get('role')}:{about.text}"
+        text = f"{about.role.value}:{about.text}"
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         own_id = f"{index}:{digest}"
     return Message(
@@ -164,6 +181,9 @@ def _message(thread: str, user_id: str, index: int, said: Any) -> Message:
 def _described(fields: dict[str, Any]) -> Described:
     # A message of a chat, and an item of the Responses API, say in `role` whose it is.
     role = role_of(fields.get("role")) or role_of(fields.get("type"))
+    # What no user has typed, such as a summary, is marked.
+    if role is MessageRole.USER and "lc_source" in (fields.get("additional_kwargs") or {}):
+        role = MessageRole.SYSTEM
     given = fields.get("tool_calls") or []
     calls = [call for call in given if isinstance(call, dict) and "name" in call]
     text = text_of(fields.get("content"))

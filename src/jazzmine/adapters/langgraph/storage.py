@@ -172,6 +172,14 @@ class Storage:
                     history[channel]["seed"] = read.checkpoint["channel_values"][channel]
         return history
 
+    async def written(self, config: Any, channel: str) -> list[Any]:
+        """Return all parts of the lists written to a delta channel before a checkpoint."""
+        history = (await self.delta_history(config, [channel]))[channel]
+        seed = history.get("seed")
+        values = [getattr(seed, "value", seed) or [], *(value for *_, value in history["writes"])]
+        parts = (part for value in values for part in (value if type(value) is list else [value]))
+        return [part for part in parts if getattr(part, "type", None) != "remove"]
+
     async def line(self, place: tuple[str, ...], key: str | None) -> AsyncIterator[Entry]:
         """Yield a checkpoint of a namespace, or the latest one, and its ancestors."""
         found: dict[str, Entry] = {}
