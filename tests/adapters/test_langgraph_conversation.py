@@ -219,6 +219,20 @@ def redact_answers(state: MessagesState) -> dict[str, Any]:
     return {"messages": [answer.model_copy(update={"content": "[redacted]"}) for answer in answers]}
 
 
+def test_a_trace_is_with_the_answer_of_its_run_if_older_messages_come_with_it(
+    items: LongTermMemoryStore, store: MessageStore
+) -> None:
+    guide = recorded(JazzmineSaver(items, messages=store, agent_id="a1"))
+    older = {"messages": [HumanMessage("Sun?"), AIMessage("It shines.")]}
+    guide.update_state({"configurable": {"thread_id": "t1"}}, older, as_node="model")
+    guide.invoke({"messages": [("user", "Rain?")]}, run_of("u1"), durability="sync")
+
+    assert said(store)[:3] == ["Sun?", "It shines.", "Rain?"]
+    (trace,) = store.get_turn_traces_by_conversation_id("t1")
+    [*_, call, _, _] = store.get_messages_by_conversation_id("t1")
+    assert trace.message_id == call.id
+
+
 def test_what_no_user_has_typed_is_not_the_users(
     items: LongTermMemoryStore, store: MessageStore
 ) -> None:

@@ -58,13 +58,11 @@ class Projection:
             if reference is None:
                 state = await storage.written(config, "messages")
                 reference = add_value(storage.serde, state, {})
-            is_one = isinstance(reference, bytes)
-            parts = [state] if is_one else list(parts_of(list(state)))
-            names = [reference] if isinstance(reference, bytes) else list(reference)
+            parts = parts_of(state) if len(reference) > 1 else [state]
             # The last of one id, in the place of the first.
             said: dict[str, tuple[Message, Any]] = {}
             first = 0
-            for part, name in zip(parts, names, strict=True):
+            for part, name in zip(parts, reference, strict=True):
                 if (thread, name) not in self._known:
                     for index, content in enumerate(part, first):
                         message = _message(thread, user_id, index, content)
@@ -72,7 +70,7 @@ class Projection:
                 first += len(part)
             if said:
                 await self._store(thread, user_id, said, state)
-            for name in names:
+            for name in reference:
                 remember(self._known, (thread, name), None, _KNOWN)
         except Exception:
             _LOG.exception("messages of the thread %r are missing in its conversation", thread)
@@ -95,11 +93,13 @@ class Projection:
             found = await self._messages.get_messages_by_ids(list(said))
             stored = {message.id: message for message in found}
             new = [message for message, _ in said.values() if message.id not in stored]
+            # What is before the newest question was said in earlier runs.
+            asked = [index for index, one in enumerate(new) if one.role is MessageRole.USER]
+            runs = [] if run is None else [(run, new[asked[-1] if asked else 0 :])]
             if run is not None:
                 await _note_answers(run, [said[message.id][1] for message in new], state)
             try:
                 if new:
-                    runs = [] if run is None else [(run, new)]
                     await append_with_traces(self._messages, thread, new, runs)
                 break
             except IntegrityError:
@@ -169,7 +169,8 @@ def _message(thread: str, user_id: str, index: int, said: Any) -> Message:
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         own_id = f"{index}:{digest}"
     return Message(
-        id=message_id(thread, str(own_id)),
+        # Another thread's messages have other ids.
+        id=f"{thread.replace('%', '%25').replace('/', '%2F')}/{readable(str(own_id))}",
         conversation_id=thread,
         user_id=user_id,
         role=about.role,
@@ -189,11 +190,6 @@ def _described(fields: dict[str, Any]) -> Described:
     text = text_of(fields.get("content"))
     text = text or "\n".join(call_text(call["name"], call.get("args")) for call in calls)
     return Described(role or MessageRole.ASSISTANT, text, [str(call["name"]) for call in calls])
-
-
-def message_id(thread: str, own_id: str) -> str:
-    """Return the id of a message of a thread: another thread's messages have others."""
-    return f"{thread.replace('%', '%25').replace('/', '%2F')}/{readable(own_id)}"
 
 
 def _title(messages: Sequence[Message]) -> str:

@@ -20,7 +20,6 @@ from jazzmine.adapters.langgraph.checkpoints import (
     checkpoint_key,
     checkpoints_of,
     decoded,
-    digests,
     encoded,
     is_inline,
     key_after,
@@ -158,8 +157,8 @@ class Storage:
         await anext(ancestors, None)  # the checkpoint itself
         history: dict[str, Any] = {channel: {"writes": []} for channel in channels}
         seeds: dict[str, Entry] = {}
-        while len(seeds) < len(history) and (entry := await anext(ancestors, None)):
-            record = decoded(self.serde, entry.item.data)
+        while len(seeds) < len(history) and (ancestor := await anext(ancestors, None)):
+            entry, record = ancestor
             for write in reversed(self._pending(entry)):
                 if write[1] in history and write[1] not in seeds:
                     history[write[1]]["writes"].insert(0, write)
@@ -180,8 +179,10 @@ class Storage:
         parts = (part for value in values for part in (value if type(value) is list else [value]))
         return [part for part in parts if getattr(part, "type", None) != "remove"]
 
-    async def line(self, place: tuple[str, ...], key: str | None) -> AsyncIterator[Entry]:
-        """Yield a checkpoint of a namespace, or the latest one, and its ancestors."""
+    async def line(
+        self, place: tuple[str, ...], key: str | None
+    ) -> AsyncIterator[tuple[Entry, Any]]:
+        """Yield a checkpoint of a namespace, or the latest one, and its ancestors, decoded."""
         found: dict[str, Entry] = {}
         while True:
             if key not in found:
@@ -192,11 +193,11 @@ class Storage:
                 key = key or next(iter(found), None)
             if key not in found:
                 return
-            yield found[key]
-            parent = decoded(self.serde, found[key].item.data)["parent"]
-            if parent is None:
+            record = decoded(self.serde, found[key].item.data)
+            yield found[key], record
+            if record["parent"] is None:
                 return
-            key = checkpoint_key(parent)
+            key = checkpoint_key(record["parent"])
 
     def _pending(self, entry: Entry) -> list[tuple[str, str, Any]]:
         """Return the task, the channel and the value of each write after a checkpoint."""
@@ -219,7 +220,7 @@ class Storage:
         wanted = {
             (values_of(entry.item.namespace[2]), digest.hex())
             for entry, record in zip(entries, records, strict=True)
-            for digest in digests(record["values"].values())
+            for digest in chain.from_iterable(record["values"].values())
         }
         items = await self.items.get_many(wanted) if wanted else []
         values = {(item.namespace[2], item.key): item.data or b"" for item in items if item}
@@ -246,13 +247,11 @@ class Storage:
         channels = dict(record["inline"])
         known: dict[str, Reference] = {}
         for channel, reference in record["values"].items():
-            parts = [reference] if isinstance(reference, bytes) else reference
-            data = [values.get((thread, digest.hex())) for digest in parts]
+            data = [values.get((thread, digest.hex())) for digest in reference]
             # What was erased or deleted since is not there any more.
             if None not in data:
                 read = [decoded(self.serde, part) for part in data]
-                is_one = isinstance(reference, bytes)
-                channels[channel] = read[0] if is_one else list(chain.from_iterable(read))
+                channels[channel] = read[0] if len(read) == 1 else list(chain.from_iterable(read))
                 known[channel] = reference
         self._remember(thread, namespace, checkpoint, known)
         parent = record["parent"]
@@ -309,7 +308,7 @@ class Storage:
             user_id=user_id,
         )
         place = values_of(thread)
-        stored = digests(known.values())
+        stored = set(chain.from_iterable(known.values()))
         added = [
             MemoryItem(namespace=place, key=digest.hex(), value={}, data=data, user_id=user_id)
             for digest, data in new.items()
