@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
+from jazzmine.adapters._calls import require_several
 from jazzmine.adapters.langgraph.checkpoints import THREADS, decoded, key_after, values_of
 from jazzmine.adapters.langgraph.configs import text_id
 from jazzmine.adapters.langgraph.storage import AT_ONCE, Storage
@@ -21,6 +22,7 @@ async def delete_thread(storage: Storage, thread: str) -> None:
 
 async def delete_runs(storage: Storage, run_ids: Iterable[str]) -> None:
     """Delete the checkpoints of runs."""
+    require_several(run_ids, "run_ids")
     threads = set()
     for run_id in run_ids:
         # No index has the runs: this reads the metadata of all threads, once.

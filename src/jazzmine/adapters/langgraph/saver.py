@@ -14,7 +14,7 @@ from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncI
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import require_session_id
+from jazzmine.adapters._calls import require_session_id, require_several
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.checkpoints import KnownCheckpoint
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
@@ -270,6 +270,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     async def _prune(self, thread_ids: Sequence[str], strategy: str) -> None:
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy must be 'keep_latest' or 'delete', not {strategy!r}")
+        require_several(thread_ids, "thread_ids")
         for thread in map(text_id, thread_ids):
             if strategy == "delete":
                 await delete_thread(self._storage, thread)

@@ -116,7 +116,7 @@ class Storage:
     async def _listed(self, config: Any, before: Any, count: int) -> AsyncIterator[list[Entry]]:
         """Yield checkpoints, the latest first, so many at once."""
         settings = config["configurable"] if config else {}
-        thread = text_id(settings["thread_id"]) if config else None
+        thread = text_id(settings.get("thread_id")) if config else None
         namespace: str | None = settings.get("checkpoint_ns")
         key = _key_of(settings)
         last = _key_of(before["configurable"]) if before else None
@@ -156,19 +156,18 @@ class Storage:
         ancestors = self.line(checkpoints_of(thread, namespace), _key_of(config["configurable"]))
         await anext(ancestors, None)  # the checkpoint itself
         history: dict[str, Any] = {channel: {"writes": []} for channel in channels}
-        seeds: dict[str, Entry] = {}
-        while len(seeds) < len(history) and (ancestor := await anext(ancestors, None)):
+        left = set(channels)
+        while left and (ancestor := await anext(ancestors, None)):
             entry, record = ancestor
             for write in reversed(self._pending(entry)):
-                if write[1] in history and write[1] not in seeds:
+                if write[1] in left:
                     history[write[1]]["writes"].insert(0, write)
-            for channel in history:
-                if channel in record["values"] or channel in record["inline"]:
-                    seeds.setdefault(channel, entry)
-        for channel, entry in seeds.items():
-            for read in await self._tuples([entry]):
-                if channel in read.checkpoint["channel_values"]:
-                    history[channel]["seed"] = read.checkpoint["channel_values"][channel]
+            seeds = left & (record["values"].keys() | record["inline"].keys())
+            for read in await self._tuples([entry]) if seeds else ():
+                values = read.checkpoint["channel_values"]
+                for channel in seeds & values.keys():
+                    history[channel]["seed"] = values[channel]
+            left -= seeds
         return history
 
     async def written(self, config: Any, channel: str) -> list[Any]:
