@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.channels import DeltaChannel
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.base import BaseStore
 from langgraph.types import Command
@@ -213,6 +214,86 @@ def test_a_redaction_in_the_state_reaches_title_and_trace(
     assert redacted.title == "I am X. Rain?"
     (trace,) = store.get_turn_traces_by_conversation_id("t1")
     assert [tool.arguments for tool in trace.tool_traces] == [None]
+
+
+def test_a_tools_answer_that_its_run_redacts_is_not_in_the_trace(
+    items: LongTermMemoryStore, store: MessageStore
+) -> None:
+    saver = JazzmineSaver(items, messages=store, agent_id="a1")
+    builder = recorded(saver).builder
+    builder.add_node("redact", redact_answers)
+    builder.edges.remove(("tools", "model"))
+    builder.add_edge("tools", "redact")
+    builder.add_edge("redact", "model")
+    guide = builder.compile(checkpointer=saver).with_config(callbacks=[saver.recorder()])
+
+    for _ in range(2):
+        guide.invoke({"messages": [("user", "Rain?")]}, run_of("u1"))
+
+    assert said(store)[2] == "[redacted]"
+    for trace in store.get_turn_traces_by_conversation_id("t1"):
+        assert [tool.final_data for tool in trace.tool_traces] == [None]
+
+
+def redact_answers(state: MessagesState) -> dict[str, Any]:
+    answers = [message for message in state["messages"] if message.type == "tool"]
+    return {"messages": [answer.model_copy(update={"content": "[redacted]"}) for answer in answers]}
+
+
+def test_a_trace_is_with_the_answer_of_its_run_if_older_messages_come_with_it(
+    items: LongTermMemoryStore, store: MessageStore
+) -> None:
+    guide = recorded(JazzmineSaver(items, messages=store, agent_id="a1"))
+    older = {"messages": [HumanMessage("Sun?"), AIMessage("It shines.")]}
+    guide.update_state({"configurable": {"thread_id": "t1"}}, older, as_node="model")
+    guide.invoke({"messages": [("user", "Rain?")]}, run_of("u1"), durability="sync")
+
+    assert said(store)[:3] == ["Sun?", "It shines.", "Rain?"]
+    (trace,) = store.get_turn_traces_by_conversation_id("t1")
+    [*_, call, _, _] = store.get_messages_by_conversation_id("t1")
+    assert trace.message_id == call.id
+
+
+def test_what_no_user_has_typed_is_not_the_users(
+    items: LongTermMemoryStore, store: MessageStore
+) -> None:
+    summary = HumanMessage("They met.", additional_kwargs={"lc_source": "summarization"})
+    agent = answering(lambda _: []).compile(checkpointer=JazzmineSaver(items, messages=store))
+    agent.invoke({"messages": [summary, "Hi!", ("user", "Hello!")]}, run_of("ann"))
+
+    roles = [message.role.value for message in store.get_messages_by_conversation_id("t1")]
+    assert roles == ["system", "user", "user"]
+    conversation = store.get_conversation_by_id("t1")
+    assert conversation is not None
+    assert conversation.title == "Hi!"
+
+
+def appended(state: list[Any], writes: Any) -> list[Any]:
+    return [*state, *(message for write in writes for message in write)]
+
+
+class Written(TypedDict):
+    """Messages of which only those that are new are stored with most checkpoints."""
+
+    messages: Annotated[list[Any], DeltaChannel(appended, snapshot_frequency=3)]
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_messages_of_a_delta_channel_are_in_the_conversation(
+    items: LongTermMemoryStore, store: MessageStore, durability: Any
+) -> None:
+    saver = JazzmineSaver(items, messages=store)
+    agent = answering(lambda found: [AIMessage(f"Answer {len(found)}")], state=Written).compile(
+        checkpointer=saver
+    )
+    for number in range(5):
+        question = {"messages": [("user", f"Question {number}")]}
+        agent.invoke(question, run_of("ann"), durability=durability)
+
+    expected = [(f"Question {number}", f"Answer {2 * number + 1}") for number in range(5)]
+    assert said(store) == [text for pair in expected for text in pair]
+    found = store.get_messages_by_conversation_id("t1")
+    assert [message.role.value for message in found[:2]] == ["user", "assistant"]
 
 
 def test_a_long_conversation_is_in_its_order_and_read_in_parts(

@@ -100,6 +100,12 @@ def test_a_thread_has_an_id(items: LongTermMemoryStore, missing: Any) -> None:
     for call in (saver.delete_thread, lambda name: saver.copy_thread(name, "t")):
         with pytest.raises(ValueError, match="thread_id is missing"):
             call(missing)
+    for read in (saver.get_tuple, lambda config: list(saver.list(config))):
+        with pytest.raises(ValueError, match="thread_id is missing"):
+            read({"configurable": {}})
+    for delete in (saver.prune, saver.delete_for_runs):
+        with pytest.raises(TypeError, match="must be a list"):
+            delete("t1")
 
 
 def test_numbers_and_uuids_are_ids(items: LongTermMemoryStore) -> None:

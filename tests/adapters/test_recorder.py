@@ -8,7 +8,7 @@ import pytest
 
 from jazzmine import Conversation, Message, MessageRole
 from jazzmine.adapters._calls import called_directly, completed
-from jazzmine.adapters._recorder import RunRecorder, parsed_json
+from jazzmine.adapters._recorder import RunRecorder, parsed_json, shortened
 from jazzmine.sync import MessageStore
 
 
@@ -16,6 +16,19 @@ def test_arguments_that_are_no_json_stay_text() -> None:
     assert parsed_json('{"a": 1}') == {"a": 1}
     assert parsed_json("{broken") == "{broken"
     assert parsed_json({"a": 1}) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Will it\n rain?", "Will it rain?"),
+        (30 * "rain ", 11 * "rain " + "rain…"),
+        (30 * "雨が降る", (15 * "雨が降る")[:-1] + "…"),
+        ("See https://" + 60 * "a", "See https://" + 47 * "a" + "…"),
+    ],
+)
+def test_a_title_is_the_beginning_of_a_text(text: str, title: str) -> None:
+    assert shortened(text) == title
 
 
 def test_a_coroutine_that_waits_cannot_be_completed_at_once(sync_store: MessageStore) -> None:

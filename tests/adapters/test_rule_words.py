@@ -61,6 +61,7 @@ CYCLE.append(CYCLE)
         ({"type": "function_call", "name": "f", "arguments": "{}"}, "f({})"),
         ({"type": "tool_result", "content": [{"type": "text", "text": "1"}]}, "1"),
         ({"type": "function_result", "result": {"a": 1}}, '{"a":1}'),
+        ({"type": "reasoning", "reasoning": "It may rain."}, "It may rain."),
         ({"type": ["odd"]}, '{"type":["odd"]}'),
         (7, "7"),
         (Answer(), '{"city":"Lisbon","note":null}'),

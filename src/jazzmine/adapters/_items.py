@@ -85,7 +85,7 @@ def text_of(content: object) -> str:
 def _text_of_parts(content: dict[Any, Any] | Sequence[Any]) -> str:
     if not isinstance(content, dict):
         return "\n".join(map(text_of, content))
-    for key in ("text", "refusal", "transcript", "thinking"):
+    for key in ("text", "refusal", "transcript", "thinking", "reasoning"):
         if isinstance(content.get(key), str):
             return str(content[key])
     kind = content.get("type")

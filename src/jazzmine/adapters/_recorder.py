@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
@@ -354,7 +353,12 @@ def parsed_json(text: object) -> Any:
 
 def shortened(text: str) -> str:
     """Return the title that a text gives a conversation."""
-    return textwrap.shorten(text[:1000], _TITLE_LENGTH, placeholder="…")
+    words = " ".join(text[:1000].split())
+    if len(words) <= _TITLE_LENGTH:
+        return words
+    # Some languages have no spaces between words, and a link has none.
+    whole = words[:_TITLE_LENGTH].rpartition(" ")[0]
+    return (whole if len(whole) > _TITLE_LENGTH // 2 else words[: _TITLE_LENGTH - 1]) + "…"
 
 
 def _counts(usage: Mapping[str, int | None]) -> dict[str, int]:

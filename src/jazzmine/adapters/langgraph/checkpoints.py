@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -17,8 +17,8 @@ THREADS = ("langgraph", "threads")
 #: How many elements of a list make an item of their own.
 _CHUNK = 32
 
-#: The digests of the items that a channel's value is in: one, or those of the chunks of a list.
-Reference = bytes | Sequence[bytes]
+#: The digests of the items that a channel's value is in: one, or those of the parts of a list.
+Reference = Sequence[bytes]
 
 #: The versions of the channels of a checkpoint, and what refers to their values.
 KnownCheckpoint = tuple[Mapping[str, Any], Mapping[str, Reference]]
@@ -74,10 +74,11 @@ def decoded(serde: SerializerProtocol, data: bytes | None) -> Any:
     return serde.loads_typed((kind.decode(), payload))
 
 
-def parts_of(value: list[Any]) -> Iterator[list[Any]]:
-    """Yield the parts of a list that are in items of their own, if it is in several."""
-    for first in range(0, len(value), _CHUNK):
-        yield value[first : first + _CHUNK]
+def parts_of(value: Any) -> Sequence[Any]:
+    """Return the parts of a value that are in items of their own: several of a long list."""
+    if type(value) is not list or len(value) <= _CHUNK:
+        return [value]
+    return [value[first : first + _CHUNK] for first in range(0, len(value), _CHUNK)]
 
 
 def is_inline(value: Any) -> bool:
@@ -96,20 +97,10 @@ def add_value(serde: SerializerProtocol, value: Any, added: dict[bytes, bytes]) 
     the value of another. A list is in parts of some elements each: one that has grown shares all
     but the last of them with what it was.
     """
-    is_one = type(value) is not list or len(value) <= _CHUNK
-    parts = [encoded(serde, part) for part in ([value] if is_one else parts_of(value))]
+    parts = [encoded(serde, part) for part in parts_of(value)]
     names = [blake2b(part, digest_size=16).digest() for part in parts]
     added.update(zip(names, parts, strict=True))
-    return names[0] if is_one else names
-
-
-def digests(references: Iterable[Reference]) -> set[bytes]:
-    """Return the digests of all items that some values are in."""
-    return {
-        digest
-        for reference in references
-        for digest in ([reference] if isinstance(reference, bytes) else reference)
-    }
+    return names
 
 
 def writes_in(serde: SerializerProtocol, item: MemoryItem) -> dict[int, tuple[str, Any]]:

@@ -25,7 +25,7 @@ def place_of(config: Any) -> tuple[str, str, str | None]:
     """Return the thread, the namespace and the checkpoint of a config; None is the latest."""
     settings = config["configurable"]
     return (
-        text_id(settings["thread_id"]),
+        text_id(settings.get("thread_id")),
         settings.get("checkpoint_ns") or "",
         settings.get("checkpoint_id") or None,
     )

@@ -12,8 +12,10 @@ from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import Described, call_text, described, role_of, text_of
 from jazzmine.adapters._recorder import RunRecorder, remember, shortened
 from jazzmine.adapters._steps import Steps
-from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
+from jazzmine.adapters.langgraph.checkpoints import Reference, add_value, parts_of
+from jazzmine.adapters.langgraph.configs import place_of, user_of
 from jazzmine.adapters.langgraph.recorder import JazzmineRecorder
+from jazzmine.adapters.langgraph.storage import Storage
 from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 
@@ -39,20 +41,28 @@ class Projection:
         self._known: dict[tuple[str, bytes], None] = {}
 
     async def add(
-        self, thread: str, user_id: str, state: Sequence[Any], reference: Reference
+        self, storage: Storage, config: Any, state: Any, reference: Reference | None
     ) -> None:
         """Store what is new in a state; log what goes wrong, since the graph can go on.
 
         What could not be stored is stored with the next state that has it.
+
+        Args:
+            storage: the checkpoints.
+            config: that of the checkpoint with the state; it names a user.
+            state: the messages, if the checkpoint has them.
+            reference: what refers to them; None if they were written to a delta channel.
         """
+        thread, user_id = place_of(config)[0], user_of(config) or ""
         try:
-            is_one = isinstance(reference, bytes)
-            parts = [state] if is_one else list(parts_of(list(state)))
-            names = [reference] if isinstance(reference, bytes) else list(reference)
+            if reference is None:
+                state = await storage.written(config, "messages")
+                reference = add_value(storage.serde, state, {})
+            parts = parts_of(state) if len(reference) > 1 else [state]
             # The last of one id, in the place of the first.
             said: dict[str, tuple[Message, Any]] = {}
             first = 0
-            for part, name in zip(parts, names, strict=True):
+            for part, name in zip(parts, reference, strict=True):
                 if (thread, name) not in self._known:
                     for index, content in enumerate(part, first):
                         message = _message(thread, user_id, index, content)
@@ -60,7 +70,7 @@ class Projection:
                 first += len(part)
             if said:
                 await self._store(thread, user_id, said, state)
-            for name in names:
+            for name in reference:
                 remember(self._known, (thread, name), None, _KNOWN)
         except Exception:
             _LOG.exception("messages of the thread %r are missing in its conversation", thread)
@@ -83,11 +93,13 @@ class Projection:
             found = await self._messages.get_messages_by_ids(list(said))
             stored = {message.id: message for message in found}
             new = [message for message, _ in said.values() if message.id not in stored]
+            # What is before the newest question was said in earlier runs.
+            asked = [index for index, one in enumerate(new) if one.role is MessageRole.USER]
+            runs = [] if run is None else [(run, new[asked[-1] if asked else 0 :])]
             if run is not None:
                 await _note_answers(run, [said[message.id][1] for message in new], state)
             try:
                 if new:
-                    runs = [] if run is None else [(run, new)]
                     await append_with_traces(self._messages, thread, new, runs)
                 break
             except IntegrityError:
@@ -107,10 +119,13 @@ class Projection:
         if edited:
             await self._messages.store_messages(edited)
         for message in edited:
-            # A run may write its own messages in several steps; others are redacted.
-            is_own = run is not None and run.last_id is not None
-            change = retitle if is_own else redact
-            await change(self._messages, stored[message.id], message)
+            old = stored[message.id]
+            if run is None or old.timestamp < run.measured(old.id).started_at_ms:
+                await redact(self._messages, old, message)
+                continue
+            # A run may write its own messages in several steps, but a tool answers in one.
+            await retitle(self._messages, old, message)
+            run.is_redacted |= old.role is MessageRole.TOOL
 
 
 async def _note_answers(run: RunRecorder, new: Sequence[Any], state: Sequence[Any]) -> None:
@@ -142,17 +157,20 @@ def _content(message: Message) -> dict[str, Any]:
 
 def _message(thread: str, user_id: str, index: int, said: Any) -> Message:
     fields = said if isinstance(said, dict) else vars(said) if hasattr(said, "__dict__") else {}
-    if isinstance(said, tuple) and len(said) == 2:
+    if isinstance(said, str):
+        fields = {"role": "user", "content": said}
+    elif isinstance(said, list | tuple) and len(said) == 2:
         fields = {"role": said[0], "content": said[1]}
     about = described(_described, fields or {"content": said})
     own_id = fields.get("id")
     if not own_id:
         # A state without the reducer of messages gives them no ids.
-        text = f"{fields.get('type') or fields.get('role')}:{about.text}"
+        text = f"{about.role.value}:{about.text}"
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         own_id = f"{index}:{digest}"
     return Message(
-        id=message_id(thread, str(own_id)),
+        # Another thread's messages have other ids.
+        id=f"{thread.replace('%', '%25').replace('/', '%2F')}/{readable(str(own_id))}",
         conversation_id=thread,
         user_id=user_id,
         role=about.role,
@@ -164,16 +182,14 @@ def _message(thread: str, user_id: str, index: int, said: Any) -> Message:
 def _described(fields: dict[str, Any]) -> Described:
     # A message of a chat, and an item of the Responses API, say in `role` whose it is.
     role = role_of(fields.get("role")) or role_of(fields.get("type"))
+    # What no user has typed, such as a summary, is marked.
+    if role is MessageRole.USER and "lc_source" in (fields.get("additional_kwargs") or {}):
+        role = MessageRole.SYSTEM
     given = fields.get("tool_calls") or []
     calls = [call for call in given if isinstance(call, dict) and "name" in call]
     text = text_of(fields.get("content"))
     text = text or "\n".join(call_text(call["name"], call.get("args")) for call in calls)
     return Described(role or MessageRole.ASSISTANT, text, [str(call["name"]) for call in calls])
-
-
-def message_id(thread: str, own_id: str) -> str:
-    """Return the id of a message of a thread: another thread's messages have others."""
-    return f"{thread.replace('%', '%25').replace('/', '%2F')}/{readable(own_id)}"
 
 
 def _title(messages: Sequence[Message]) -> str:

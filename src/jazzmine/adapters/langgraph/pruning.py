@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
-from jazzmine.adapters.langgraph.checkpoints import THREADS, decoded, digests, key_after, values_of
+from jazzmine.adapters._calls import require_several
+from jazzmine.adapters.langgraph.checkpoints import THREADS, decoded, key_after, values_of
 from jazzmine.adapters.langgraph.configs import text_id
 from jazzmine.adapters.langgraph.storage import AT_ONCE, Storage
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
@@ -20,6 +22,7 @@ async def delete_thread(storage: Storage, thread: str) -> None:
 
 async def delete_runs(storage: Storage, run_ids: Iterable[str]) -> None:
     """Delete the checkpoints of runs."""
+    require_several(run_ids, "run_ids")
     threads = set()
     for run_id in run_ids:
         # No index has the runs: this reads the metadata of all threads, once.
@@ -54,9 +57,8 @@ async def _needed(storage: Storage, place: tuple[str, ...]) -> set[str]:
     """Return the keys of the latest checkpoint, and of those that its delta channels begin with."""
     kept: set[str] = set()
     wanted: set[str] | None = None
-    async for entry in storage.line(place, None):
+    async for entry, record in storage.line(place, None):
         kept.add(entry.item.key)
-        record = decoded(storage.serde, entry.item.data)
         if wanted is None:
             wanted = set(record["metadata"].get("counters_since_delta_snapshot") or {})
         wanted = wanted - record["values"].keys() - record["inline"].keys()
@@ -79,7 +81,7 @@ async def _delete_unused_values(storage: Storage, thread: str) -> None:
             for item in page:
                 if "/" not in item.key:
                     record = decoded(storage.serde, item.data)
-                    for digest in digests(record["values"].values()):
+                    for digest in chain.from_iterable(record["values"].values()):
                         values.pop(digest.hex(), None)
     unused = list(values.values())
     for first in range(0, len(unused), AT_ONCE):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,9 @@ from jazzmine.adapters.langgraph.configs import text_id
 
 # A run whose stream nobody reads to its end never ends for its callbacks.
 _MOST_KEPT = 10_000
+
+# The run that has begun in a context.
+_RUN: ContextVar[RunRecorder | None] = ContextVar("jazzmine_run", default=None)
 
 
 class JazzmineRecorder(BaseCallbackHandler):
@@ -29,15 +33,27 @@ class JazzmineRecorder(BaseCallbackHandler):
         # The runs by their own ids, and by those of their parts.
         self._by_id: dict[UUID, RunRecorder] = {}
         self._by_part: dict[UUID, RunRecorder] = {}
-        # The newest run of each thread.
-        self._runs: dict[str, RunRecorder] = {}
+
+    def note_user(self, thread: str, user_id: str) -> None:
+        """Note whose run is in this context: that of the thread which has begun first."""
+        for run in self._runs_of(thread):
+            if not run.user_id:
+                run.user_id = user_id
+                _RUN.set(run)
+                return
 
     def run_of(self, thread: str, user_id: str) -> RunRecorder | None:
-        """Return the recorder of the run of a thread, if one is recorded now."""
-        run = self._runs.get(thread)
+        """Return the recorder of this context's run of a thread, or else of the newest one."""
+        runs, run = self._runs_of(thread), _RUN.get()
+        if run not in runs:
+            run = runs[-1] if runs else None
         if run is not None:
-            run.user_id = user_id
+            run.user_id = run.user_id or user_id
         return run
+
+    def _runs_of(self, thread: str) -> list[RunRecorder]:
+        # A copy: runs may begin in several threads.
+        return [run for run in list(self._by_id.values()) if run.conversation_id == thread]
 
     def on_chain_start(self, serialized: Any, inputs: Any, *, run_id: UUID, **given: Any) -> None:
         """Note that a run begins, or a part of one."""
@@ -46,7 +62,6 @@ class JazzmineRecorder(BaseCallbackHandler):
             run = RunRecorder(self._messages.store, text_id(thread), "", self._agent_id)
             remember(self._by_part, run_id, run, _MOST_KEPT)
             remember(self._by_id, run_id, run, _MOST_KEPT)
-            remember(self._runs, run.conversation_id, run, _MOST_KEPT)
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **given: Any) -> None:
         """Store what is not stored yet of a run that ends."""
@@ -94,7 +109,11 @@ class JazzmineRecorder(BaseCallbackHandler):
             run.begin_tool_call(run_id, name, arguments, str(given.get("tool_call_id") or ""))
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **given: Any) -> None:
-        """Note what a tool returned."""
+        """Note what a tool returned; in a command, what it tells the model."""
+        update = getattr(output, "update", None)
+        said = update.get("messages") if isinstance(update, dict) else None
+        for message in said if isinstance(said, list) else ():
+            output = message if isinstance(message, ToolMessage) else output
         is_message = isinstance(output, ToolMessage)
         result = output.content if is_message else output
         failed = str(result) if is_message and output.status == "error" else None
@@ -125,12 +144,8 @@ class JazzmineRecorder(BaseCallbackHandler):
     def _end(self, run_id: UUID, error: BaseException | None) -> None:
         self._by_part.pop(run_id, None)
         run = self._by_id.pop(run_id, None)
-        if run is None:
-            return
-        if self._runs.get(run.conversation_id) is run:
-            del self._runs[run.conversation_id]
-        # Without a user, no message was stored, and none can be.
-        if run.user_id:
+        # Without a user, no message can be stored.
+        if run is not None and run.user_id:
             self._messages.plain(run.finish(error))
 
 

@@ -14,7 +14,7 @@ from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncI
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine.adapters._calls import require_session_id
+from jazzmine.adapters._calls import require_session_id, require_several
 from jazzmine.adapters._steps import Steps
 from jazzmine.adapters.langgraph.checkpoints import KnownCheckpoint
 from jazzmine.adapters.langgraph.configs import config_of, place_of, text_id, user_of
@@ -91,9 +91,9 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     def recorder(self) -> JazzmineRecorder:
         """Return a callback handler, which stores the traces of runs beside their messages.
 
-        A trace is stored in one step with messages of its run, and at the end of the run. So it is
-        stored where messages are: of graphs whose state has `messages`, for configs with a
-        `user_id`. Runs with this recorder may be of any number of threads at once.
+        A trace is stored in one step with messages of its run, and at the end of the run, for
+        configs with a `user_id`; with a flagged message, if the run stores no `messages`. Runs with
+        this recorder may be of any number of threads, and several of one thread, at once.
 
         Raises:
             ConfigurationError: the saver has no message store.
@@ -232,6 +232,9 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     def _note_run(self, config: Any) -> None:
         """Note whether a run begins at the newest checkpoint, or at one that its config names."""
         thread, namespace, checkpoint_id = place_of(config)
+        user_id = user_of(config)
+        if self._projection is not None and user_id is not None:
+            self._projection.recorder.note_user(thread, user_id)
         # LangGraph then asks for the newest one, too, with None for the checkpoint.
         if not namespace and (checkpoint_id or "checkpoint_id" not in config["configurable"]):
             _TRAVELS.set((thread, checkpoint_id) if checkpoint_id else None)
@@ -244,15 +247,19 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         values = await self._storage.put(
             config, checkpoint, metadata, new_versions, refuse_stale=refuses
         )
+        own = config_of(thread, namespace, checkpoint["id"], user_id)
+        said = checkpoint["channel_values"].get("messages")
+        said = getattr(said, "value", said)  # a delta channel has a snapshot, or none
+        is_delta = "messages" in (metadata.get("counters_since_delta_snapshot") or ())
         if (
             self._projection is not None
             and user_id is not None
             and not namespace
             and "messages" in new_versions
-            and type(said := checkpoint["channel_values"].get("messages")) is list
+            and (is_delta or type(said) is list)
         ):
-            await self._projection.add(thread, user_id, said, values["messages"])
-        return config_of(thread, namespace, checkpoint["id"], user_id)
+            await self._projection.add(self._storage, own, said, values.get("messages"))
+        return own
 
     async def _delete_thread(self, thread_id: str) -> None:
         thread = text_id(thread_id)
@@ -263,6 +270,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
     async def _prune(self, thread_ids: Sequence[str], strategy: str) -> None:
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy must be 'keep_latest' or 'delete', not {strategy!r}")
+        require_several(thread_ids, "thread_ids")
         for thread in map(text_id, thread_ids):
             if strategy == "delete":
                 await delete_thread(self._storage, thread)

@@ -20,7 +20,6 @@ from jazzmine.adapters.langgraph.checkpoints import (
     checkpoint_key,
     checkpoints_of,
     decoded,
-    digests,
     encoded,
     is_inline,
     key_after,
@@ -117,7 +116,7 @@ class Storage:
     async def _listed(self, config: Any, before: Any, count: int) -> AsyncIterator[list[Entry]]:
         """Yield checkpoints, the latest first, so many at once."""
         settings = config["configurable"] if config else {}
-        thread = text_id(settings["thread_id"]) if config else None
+        thread = text_id(settings.get("thread_id")) if config else None
         namespace: str | None = settings.get("checkpoint_ns")
         key = _key_of(settings)
         last = _key_of(before["configurable"]) if before else None
@@ -157,23 +156,32 @@ class Storage:
         ancestors = self.line(checkpoints_of(thread, namespace), _key_of(config["configurable"]))
         await anext(ancestors, None)  # the checkpoint itself
         history: dict[str, Any] = {channel: {"writes": []} for channel in channels}
-        seeds: dict[str, Entry] = {}
-        while len(seeds) < len(history) and (entry := await anext(ancestors, None)):
-            record = decoded(self.serde, entry.item.data)
+        left = set(channels)
+        while left and (ancestor := await anext(ancestors, None)):
+            entry, record = ancestor
             for write in reversed(self._pending(entry)):
-                if write[1] in history and write[1] not in seeds:
+                if write[1] in left:
                     history[write[1]]["writes"].insert(0, write)
-            for channel in history:
-                if channel in record["values"] or channel in record["inline"]:
-                    seeds.setdefault(channel, entry)
-        for channel, entry in seeds.items():
-            for read in await self._tuples([entry]):
-                if channel in read.checkpoint["channel_values"]:
-                    history[channel]["seed"] = read.checkpoint["channel_values"][channel]
+            seeds = left & (record["values"].keys() | record["inline"].keys())
+            for read in await self._tuples([entry]) if seeds else ():
+                values = read.checkpoint["channel_values"]
+                for channel in seeds & values.keys():
+                    history[channel]["seed"] = values[channel]
+            left -= seeds
         return history
 
-    async def line(self, place: tuple[str, ...], key: str | None) -> AsyncIterator[Entry]:
-        """Yield a checkpoint of a namespace, or the latest one, and its ancestors."""
+    async def written(self, config: Any, channel: str) -> list[Any]:
+        """Return all parts of the lists written to a delta channel before a checkpoint."""
+        history = (await self.delta_history(config, [channel]))[channel]
+        seed = history.get("seed")
+        values = [getattr(seed, "value", seed) or [], *(value for *_, value in history["writes"])]
+        parts = (part for value in values for part in (value if type(value) is list else [value]))
+        return [part for part in parts if getattr(part, "type", None) != "remove"]
+
+    async def line(
+        self, place: tuple[str, ...], key: str | None
+    ) -> AsyncIterator[tuple[Entry, Any]]:
+        """Yield a checkpoint of a namespace, or the latest one, and its ancestors, decoded."""
         found: dict[str, Entry] = {}
         while True:
             if key not in found:
@@ -184,11 +192,11 @@ class Storage:
                 key = key or next(iter(found), None)
             if key not in found:
                 return
-            yield found[key]
-            parent = decoded(self.serde, found[key].item.data)["parent"]
-            if parent is None:
+            record = decoded(self.serde, found[key].item.data)
+            yield found[key], record
+            if record["parent"] is None:
                 return
-            key = checkpoint_key(parent)
+            key = checkpoint_key(record["parent"])
 
     def _pending(self, entry: Entry) -> list[tuple[str, str, Any]]:
         """Return the task, the channel and the value of each write after a checkpoint."""
@@ -211,7 +219,7 @@ class Storage:
         wanted = {
             (values_of(entry.item.namespace[2]), digest.hex())
             for entry, record in zip(entries, records, strict=True)
-            for digest in digests(record["values"].values())
+            for digest in chain.from_iterable(record["values"].values())
         }
         items = await self.items.get_many(wanted) if wanted else []
         values = {(item.namespace[2], item.key): item.data or b"" for item in items if item}
@@ -238,13 +246,11 @@ class Storage:
         channels = dict(record["inline"])
         known: dict[str, Reference] = {}
         for channel, reference in record["values"].items():
-            parts = [reference] if isinstance(reference, bytes) else reference
-            data = [values.get((thread, digest.hex())) for digest in parts]
+            data = [values.get((thread, digest.hex())) for digest in reference]
             # What was erased or deleted since is not there any more.
             if None not in data:
                 read = [decoded(self.serde, part) for part in data]
-                is_one = isinstance(reference, bytes)
-                channels[channel] = read[0] if is_one else list(chain.from_iterable(read))
+                channels[channel] = read[0] if len(read) == 1 else list(chain.from_iterable(read))
                 known[channel] = reference
         self._remember(thread, namespace, checkpoint, known)
         parent = record["parent"]
@@ -301,7 +307,7 @@ class Storage:
             user_id=user_id,
         )
         place = values_of(thread)
-        stored = digests(known.values())
+        stored = set(chain.from_iterable(known.values()))
         added = [
             MemoryItem(namespace=place, key=digest.hex(), value={}, data=data, user_id=user_id)
             for digest, data in new.items()
