@@ -76,7 +76,7 @@ class RunRecorder:
         self._tools: dict[object, list[ToolCall]] = {}
         # The calls of tools that models have asked for, and that have not begun, by their ids.
         self._asked: dict[str, tuple[str, object]] = {}
-        self._begun: set[str] = set()
+        self._begun: set[object] = set()
         self._total: Mapping[str, int | None] = {}
         self._stored: TurnTrace | None = None
         self._title, self._has_title = "", False
@@ -144,8 +144,9 @@ class RunRecorder:
                 self._tools[key] = others
 
     def forget_tool_call(self, key: object) -> None:
-        """Leave out a call that did not take place."""
-        self._tools.pop(key, None)
+        """Leave out a call that did not take place, or that is made again later."""
+        if self._tools.pop(key, None):
+            self._begun.discard(key)
 
     def forget_open_tool_calls(self) -> None:
         """Leave out the calls that have not ended: they wait for a person, and are made again."""
@@ -249,8 +250,8 @@ class RunRecorder:
         for key, calls in list(self._tools.items()):
             for _ in list(calls):
                 self.end_tool_call(key, error=reason)
-        for key in list(self._models):
-            self.end_model_call(key, error=reason)
+        for call in list(self._models.values()):
+            call.end(reason)  # and stays: a run whose reader has left may still tell its usage
         for call_id in list(self._asked) if error is not None else ():
             self.answer_tool_call(call_id, f"not run: {text_of(str(error))}")
         self._add_nested()
