@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from google.adk.events.event import Event
@@ -88,7 +88,9 @@ def visible_events(messages: Sequence[Message]) -> list[Event]:
         for message in messages
         if (event := event_of(message)) is not None
     ]
-    stays = iter(whole([part for event, is_flagged in found for part in _parts(event, is_flagged)]))
+    answered = {answer.id for event, _ in found for answer in event.get_function_responses()}
+    parts = [part for event, hidden in found for part in _parts(event, answered, hidden)]
+    stays = iter(whole(parts))
     visible = []
     for event, is_flagged in found:
         content = event.content
@@ -103,9 +105,15 @@ def visible_events(messages: Sequence[Message]) -> list[Event]:
     return visible
 
 
-def _parts(event: Event, is_flagged: bool) -> list[Part]:
+def _parts(event: Event, answered: Set[str | None], is_flagged: bool) -> list[Part]:
+    # Calls that a person, or another system, answers at any time, as the framework knows.
+    waiting = (event.long_running_tool_ids or set()) - answered
     return [
-        Part("call", part.function_call.id or "", is_flagged)
+        Part(
+            "waiting" if part.function_call.id in waiting else "call",
+            part.function_call.id or "",
+            is_flagged,
+        )
         if part.function_call
         else Part("answer", part.function_response.id or "", is_flagged)
         if part.function_response

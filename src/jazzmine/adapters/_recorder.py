@@ -10,9 +10,10 @@ from threading import Lock
 from typing import Any, TypeVar, cast
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine.adapters._calls import retry_conflicts
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import text_of
-from jazzmine.errors import IntegrityError, NotFoundError
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.recorded_calls import ModelCall, ToolCall
 from jazzmine.records.storable import storable_json
@@ -268,15 +269,22 @@ class RunRecorder:
 
     async def _store(self, message_id: str) -> bool:
         """Store the trace with a message; False if that was deleted."""
-        trace = await self._trace_of(message_id)
-        try:
+
+        async def attempt() -> TurnTrace:
+            trace = await self._trace_of(message_id)
             if trace != self._stored:
                 await self.store.store_turn_trace(trace)
+            newest = [] if self._stored is not None else await self._newest_traces()
+            # A run that has ended at the same time may have taken the number.
+            if any(o.turn_number == trace.turn_number and o.id != trace.id for o in newest):
+                raise ConflictError("another run has the same number")
+            return trace
+
+        try:
+            self._stored = await retry_conflicts(attempt, self.store)
         except IntegrityError:
             self._stored = None
-            return False
-        self._stored = trace
-        return True
+        return self._stored is not None
 
     async def _trace_of(self, message_id: str, earlier: TurnTrace | None = None) -> TurnTrace:
         trace = self.measured(message_id)
