@@ -154,21 +154,24 @@ async def test_an_agent_that_waits_for_an_approval_is_one_call_of_the_run_that_e
 
 
 async def test_a_run_that_its_reader_has_left_still_tells_its_tokens(store: MessageStore) -> None:
-    session, (guide, model), asked = session_of(store), agent(), asyncio.Event()
-    model.on_question = asked.set
-    answer, may_answer = model.get_response, asyncio.Event()
-
-    async def get_response(*args: Any, **kwargs: Any) -> Any:
-        answered = await answer(*args, **kwargs)
-        await may_answer.wait()
-        return answered
-
-    model.get_response = get_response
+    session, (guide, _) = session_of(store), agent()
+    guide.model = model = WaitingModel()
     async with session.recorder() as hooks:
         streamed = Runner.run_streamed(guide, "Rain?", session=session, hooks=hooks)
-        await asked.wait()
-    may_answer.set()
+        await model.is_asked.wait()
+    model.may_answer.set()
     async for _ in streamed.stream_events():
         pass
 
     assert (await only_trace(store, "s1")).total_tokens == 30
+
+
+class WaitingModel(ScriptedModel):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+        self.is_asked.set()
+        await self.may_answer.wait()
+        return await super().get_response(*args, **kwargs)

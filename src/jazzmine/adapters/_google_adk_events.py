@@ -127,9 +127,10 @@ def _described(event: Event) -> Described:
     calls = [part.function_call for part in parts if part.function_call]
     is_answer = any(part.function_response for part in parts)
     role = MessageRole.USER if event.author == "user" else MessageRole.ASSISTANT
+    spoken = event.input_transcription or event.output_transcription
     return Described(
         MessageRole.TOOL if is_answer else role,
-        "\n".join(filter(None, map(_text, parts))),
+        "\n".join(filter(None, map(_text, parts))) or (spoken.text or "" if spoken else ""),
         [call.name or "" for call in calls],
     )
 
