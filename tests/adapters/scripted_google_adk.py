@@ -35,6 +35,7 @@ __all__ = [
     "runner",
     "said",
     "texts",
+    "weather",
 ]
 
 OWNER: dict[str, Any] = {"app_name": "a1", "user_id": "u1"}

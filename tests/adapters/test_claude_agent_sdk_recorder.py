@@ -90,6 +90,18 @@ async def test_entries_that_are_sent_again_count_once(sessions: Any, store: Mess
     check_recorded_turn(await only_trace(store, CONVERSATION))
 
 
+@pytest.mark.parametrize(
+    "source", [{"forkedFrom": {"sessionId": "s0"}}, {"requestSessionId": "s0"}]
+)
+async def test_what_a_fork_has_copied_counts_in_its_source(
+    sessions: Any, store: MessageStore, source: dict[str, Any]
+) -> None:
+    copied = [{**one, **(source if one["type"] == "assistant" else {})} for one in TURN]
+    await sessions.append(KEY, [*copied, entry(10, "user", "And now?"), answer(11, SAID)])
+
+    assert (await only_trace(store, CONVERSATION)).total_tokens == 15
+
+
 async def test_a_transcript_that_is_imported_again_keeps_its_turns(store: MessageStore) -> None:
     for _ in range(2):
         sessions: Any = JazzmineSessionStore(store, user_id="u1", agent_id="a1", record_runs=True)

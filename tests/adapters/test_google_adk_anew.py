@@ -9,6 +9,7 @@ import pytest
 from google.adk.errors._stale_session_error import StaleSessionError
 from google.adk.events.event import Event
 from google.adk.sessions.session import Session
+from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from jazzmine.adapters.google_adk import JazzmineMemoryService, JazzmineSessionService
@@ -23,6 +24,7 @@ from tests.adapters.scripted_google_adk import (
     run,
     runner,
     said,
+    weather,
 )
 
 
@@ -58,6 +60,29 @@ async def test_a_run_leaves_its_events_and_its_state(service: JazzmineSessionSer
     assert found is not None
     assert found.events[1:] == events
     assert found.state == {"answer": "It rains."}
+
+
+async def test_a_call_that_waits_for_a_person_stays_while_the_talk_goes_on(
+    service: JazzmineSessionService,
+) -> None:
+    await service.create_session(**PLACE)
+    made = runner(service, ScriptedModel(), FunctionTool(weather, require_confirmation=True))
+    events = await run(made, "Rain?")
+    calls = [call for event in events for call in event.get_function_calls()]
+    await run(made, "Are you there?")
+    found: Any = await service.get_session(**PLACE)
+    kept = [call for event in found.events for call in event.get_function_calls()]
+    confirmed: Any = types.Part.from_function_response(
+        name="adk_request_confirmation", response={"confirmed": True}
+    )
+    (confirmed.function_response.id,) = (
+        call.id for call in calls if call.name == "adk_request_confirmation"
+    )
+    answered, *_ = await run(made, confirmed)
+
+    assert {call.id for call in calls} <= {call.id for call in kept}
+    (answer,) = answered.get_function_responses()
+    assert answer.response == {"result": "rain in Lisbon"}
 
 
 async def test_a_session_may_be_created_after_its_memories(

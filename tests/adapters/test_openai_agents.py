@@ -63,6 +63,17 @@ async def test_a_limit_does_not_begin_with_an_output_without_its_call(session: A
     assert await session.get_items(limit=2) == said("thanks")
 
 
+async def test_a_limit_does_not_keep_a_call_without_the_reasoning_before_it(session: Any) -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
+    calls = [{**CALL, "call_id": name} for name in "abc"]
+    outputs = [{**OUTPUT, "call_id": name} for name in "abc"]
+    items = [reasoning, *calls, *outputs, *said("thanks")]
+    await session.add_items(items)
+
+    found = [await session.get_items(limit=limit) for limit in range(1, 9)]
+    assert found == [said("thanks")] * 7 + [items]
+
+
 async def test_no_items_change_nothing(session: Any, store: MessageStore) -> None:
     await session.add_items([])
 

@@ -189,11 +189,11 @@ async def test_a_rejected_call_and_one_that_times_out_did_not_succeed(store: Mes
 async def test_the_tokens_of_nested_agents_count(store: MessageStore) -> None:
     inner, _ = agent()
     tool = inner.as_tool(tool_name="weather", tool_description="Tell the weather.")
-    model = ScriptedModel()
+    model = ScriptedModel("weather", '{"input": "Rain?"}')
     outer = Agent[Any](name="outer", model=model, tools=[tool])
     session = session_of(store)
     async with session.recorder() as hooks:
         result = await Runner.run(outer, "Rain?", session=session, hooks=hooks)
 
     trace = await only_trace(store, "s1")
-    assert trace.total_tokens == result.context_wrapper.usage.total_tokens
+    assert trace.total_tokens == result.context_wrapper.usage.total_tokens == 60

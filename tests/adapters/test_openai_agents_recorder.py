@@ -7,16 +7,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from agents import FunctionTool, Runner
+from agents import Agent, FunctionTool, Runner
 
 from jazzmine import Conversation
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.scripted_openai_agents import CALL, OUTPUT, agent, said, session_of
+from tests.adapters.scripted_openai_agents import (
+    CALL,
+    OUTPUT,
+    ScriptedModel,
+    agent,
+    said,
+    session_of,
+)
 from tests.adapters.traces import check_recorded_turn, only_trace
 
 
-async def run(session: Any, guide: Any, question: str = "Rain?") -> None:
+async def run(session: Any, guide: Any, question: Any = "Rain?") -> None:
     async with session.recorder() as hooks:
         await Runner.run(guide, question, session=session, hooks=hooks)
 
@@ -115,3 +122,56 @@ async def test_a_call_without_an_answer_is_not_sent_and_still_stored(store: Mess
     await Runner.run(guide, "Still?", session=session)
     sent = [item.get("call_id") for item in model.inputs[-1]]
     assert sent.count(CALL["call_id"]) in (0, 2)
+
+
+async def test_hooks_that_are_used_again_count_each_run_once(store: MessageStore) -> None:
+    session = session_of(store)
+    hooks = session.recorder()
+    for question in ("Rain?", "And now?"):
+        async with hooks:
+            await Runner.run(agent()[0], question, session=session, hooks=hooks)
+
+    traces = await store.get_turn_traces_by_conversation_id("s1")
+    assert [trace.total_tokens for trace in traces] == [30, 30]
+
+
+async def test_an_agent_that_waits_for_an_approval_is_one_call_of_the_run_that_ends_it(
+    store: MessageStore,
+) -> None:
+    inner, _ = agent(needs_approval=True)
+    tool = inner.as_tool(tool_name="weather", tool_description="Tell the weather.")
+    model = ScriptedModel("weather", '{"input":"Rain?"}')
+    outer, session = Agent[Any](name="o", model=model, tools=[tool]), session_of(store)
+    async with session.recorder() as hooks:
+        result = await Runner.run(outer, "Rain?", session=session, hooks=hooks)
+    state = result.to_state()
+    state.approve(result.interruptions[0])
+    await run(session, outer, state)
+
+    traces = await store.get_turn_traces_by_conversation_id("s1")
+    calls = [[(tool.call_id, tool.success) for tool in trace.tool_traces] for trace in traces]
+    assert calls == [[], [("call-1-1", True)]]
+
+
+async def test_a_run_that_its_reader_has_left_still_tells_its_tokens(store: MessageStore) -> None:
+    session, (guide, _) = session_of(store), agent()
+    guide.model = model = WaitingModel()
+    async with session.recorder() as hooks:
+        streamed = Runner.run_streamed(guide, "Rain?", session=session, hooks=hooks)
+        await model.is_asked.wait()
+    model.may_answer.set()
+    async for _ in streamed.stream_events():
+        pass
+
+    assert (await only_trace(store, "s1")).total_tokens == 30
+
+
+class WaitingModel(ScriptedModel):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> Any:
+        self.is_asked.set()
+        await self.may_answer.wait()
+        return await super().get_response(*args, **kwargs)

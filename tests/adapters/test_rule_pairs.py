@@ -43,6 +43,7 @@ def hidden(part: Part) -> Part:
         ([OTHER, call("a")], "11"),
         ([OTHER, call("a"), call("b"), answer("b")], "1111"),
         ([OTHER, call("a"), call("b"), answer("b"), OTHER], "10111"),
+        ([OTHER, Part("waiting"), call("a"), OTHER], "1101"),
         # Reasoning, and what follows it of the same answer.
         ([REASONING, SAID], "11"),
         ([REASONING], "0"),

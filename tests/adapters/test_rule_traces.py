@@ -12,6 +12,7 @@ from jazzmine import Conversation, Message, MessageRole, TurnTrace
 from jazzmine.adapters._calls import called_directly, completed
 from jazzmine.adapters._conversations import append_with_traces
 from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.core import MessageStore as AsyncStore
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
 from tests.adapters.played import PLAYED, Played
@@ -124,3 +125,21 @@ def test_runs_at_once_have_numbers_of_their_own(sync_store: MessageStore) -> Non
 
     found = sync_store.get_turn_traces_by_conversation_id("c")
     assert [trace.turn_number for trace in found] == list(range(1, 9))
+
+
+async def test_runs_that_fail_at_once_have_numbers_of_their_own(store: AsyncStore) -> None:
+    await store.store_conversation(Conversation(id="c", user_id="u", agent_id="a"))
+
+    async def turn(number: int) -> None:
+        run = RunRecorder(store, "c", "u", "a")
+        said = Message(
+            conversation_id="c", user_id="u", role=MessageRole.USER, original_content="?"
+        )
+        run.begin_model_call(1, "m")
+        await append_with_traces(store, "c", [said], [(run, [said])])
+        await run.finish(OSError("no network"))
+
+    await asyncio.gather(*map(turn, range(4)))
+
+    found = await store.get_turn_traces_by_conversation_id("c")
+    assert len({trace.turn_number for trace in found}) == 4

@@ -41,7 +41,9 @@ class Run(RunRecorder):
     def add(self, message: Message, entry: Any) -> None:
         """Add an entry of the transcript; one that a fork has copied was counted in its source."""
         counts = isinstance(entry.get("message"), dict) and _ms(entry.get("timestamp")) is not None
-        if counts and not entry.get("forkedFrom") and message.id not in self._entries:
+        # The SDK's functions name the source in the one way, and its program in the other.
+        is_copy = entry.get("forkedFrom") or entry.get("requestSessionId")
+        if counts and not is_copy and message.id not in self._entries:
             self._new.add(message.id)
             self._entries[message.id] = entry
             self.note_said([message])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from google.adk.events.event import Event
@@ -88,7 +88,9 @@ def visible_events(messages: Sequence[Message]) -> list[Event]:
         for message in messages
         if (event := event_of(message)) is not None
     ]
-    stays = iter(whole([part for event, is_flagged in found for part in _parts(event, is_flagged)]))
+    answered = {answer.id for event, _ in found for answer in event.get_function_responses()}
+    parts = [part for event, hidden in found for part in _parts(event, answered, hidden)]
+    stays = iter(whole(parts))
     visible = []
     for event, is_flagged in found:
         content = event.content
@@ -103,9 +105,15 @@ def visible_events(messages: Sequence[Message]) -> list[Event]:
     return visible
 
 
-def _parts(event: Event, is_flagged: bool) -> list[Part]:
+def _parts(event: Event, answered: Set[str | None], is_flagged: bool) -> list[Part]:
+    # Calls that a person, or another system, answers at any time, as the framework knows.
+    waiting = (event.long_running_tool_ids or set()) - answered
     return [
-        Part("call", part.function_call.id or "", is_flagged)
+        Part(
+            "waiting" if part.function_call.id in waiting else "call",
+            part.function_call.id or "",
+            is_flagged,
+        )
         if part.function_call
         else Part("answer", part.function_response.id or "", is_flagged)
         if part.function_response
@@ -119,9 +127,10 @@ def _described(event: Event) -> Described:
     calls = [part.function_call for part in parts if part.function_call]
     is_answer = any(part.function_response for part in parts)
     role = MessageRole.USER if event.author == "user" else MessageRole.ASSISTANT
+    spoken = event.input_transcription or event.output_transcription
     return Described(
         MessageRole.TOOL if is_answer else role,
-        "\n".join(filter(None, map(_text, parts))),
+        "\n".join(filter(None, map(_text, parts))) or (spoken.text or "" if spoken else ""),
         [call.name or "" for call in calls],
     )
 

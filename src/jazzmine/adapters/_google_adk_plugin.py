@@ -75,10 +75,17 @@ class JazzmineTracePlugin(BasePlugin):
         self._run_of(callback_context).end_model_call(_model_key(callback_context), error=error)
 
     async def on_event_callback(self, *, invocation_context: Any, event: Any) -> None:
-        """Leave out the call of a model that a callback has answered in its place."""
-        if not event.partial:
-            key = (event.invocation_id, event.author, str(event.branch))
-            self._run_of(event).forget_model_call(key)
+        """Leave out the call of a model that a callback has answered in its place.
+
+        Note what a live model has used, whose calls have no callbacks.
+        """
+        if event.partial:
+            return
+        run, key = self._run_of(event), (event.invocation_id, event.author, str(event.branch))
+        run.forget_model_call(key)
+        if event.usage_metadata and invocation_context.live_request_queue is not None:
+            run.begin_model_call(key, event.model_version or "unknown")
+            run.end_model_call(key, _counts(event.usage_metadata))
 
     async def before_tool_callback(
         self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any

@@ -42,9 +42,6 @@ class JazzmineRunHooks(RunHooks[Any]):
         self._conversations, self._session_id = conversations, session_id
         self._run: RunRecorder | None = None
         self._outer: RunRecorder | None = None
-        # What the run has used: a run that is resumed begins with what was used before.
-        self._usage: Any = None
-        self._used_before = (0, 0)
 
     async def __aenter__(self) -> JazzmineRunHooks:
         return self._begin()
@@ -63,6 +60,9 @@ class JazzmineRunHooks(RunHooks[Any]):
 
     def _begin(self) -> JazzmineRunHooks:
         self._run = self._conversations.recorder(self._session_id)
+        # What the run has used: a run that is resumed begins with what was used before.
+        self._usage: Any = None
+        self._used_before = (0, 0)
         self._outer = RUN.get()
         RUN.set(self._run)
         return self
@@ -86,17 +86,18 @@ class JazzmineRunHooks(RunHooks[Any]):
             raise RuntimeError("use the recorder around the run: async with session.recorder()")
         return self._run
 
-    def _note_context(self, context: Any) -> None:
+    def _run_in(self, context: Any) -> RunRecorder:
+        run = self._recorded
         if self._usage is None:
             self._usage = context.usage
             self._used_before = (self._usage.input_tokens, self._usage.output_tokens)
+        return run
 
     async def on_llm_start(
         self, context: Any, agent: Any, system_prompt: str | None, input_items: Any
     ) -> None:
         """Note that a model is called."""
-        self._note_context(context)
-        self._recorded.begin_model_call((id(context), agent.name), *_model_of(agent))
+        self._run_in(context).begin_model_call((id(context), agent.name), *_model_of(agent))
 
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
         """Note what a model's call used."""
@@ -115,16 +116,20 @@ class JazzmineRunHooks(RunHooks[Any]):
 
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
         """Note that a tool is called."""
-        self._note_context(context)
-        call_id = getattr(context, "tool_call_id", "")
+        run, call_id = self._run_in(context), getattr(context, "tool_call_id", "")
         arguments = parsed_json(getattr(context, "tool_arguments", None))
-        self._recorded.begin_tool_call(call_id or id(tool), tool.name, arguments, call_id)
+        run.begin_tool_call(call_id or id(tool), tool.name, arguments, call_id)
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: object) -> None:
         """Note what a tool returned."""
-        key = getattr(context, "tool_call_id", "") or id(tool)
+        call_id = getattr(context, "tool_call_id", "")
+        if not self._recorded.has_call(call_id):
+            # An agent as a tool, which has waited for an approval, and began in an earlier run.
+            await self.on_tool_start(context, agent, tool)
         failed = isinstance(result, str) and _TOOL_FAILED.match(result)
-        self._recorded.end_tool_call(key, result, error=str(result) if failed else None)
+        self._recorded.end_tool_call(
+            call_id or id(tool), result, error=str(result) if failed else None
+        )
 
 
 def _model_of(agent: Any) -> tuple[str, str]:

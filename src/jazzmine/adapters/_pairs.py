@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 # What stays whatever becomes of its neighbours.
-_ALONE = frozenset(("said", "other", "end"))
+_ALONE = frozenset(("said", "other", "waiting", "end"))
 
 
 class Part(NamedTuple):
@@ -16,12 +16,13 @@ class Part(NamedTuple):
         kind: "call" and "answer", which have a key in common (a tool's call and its result, an
             approval's request and its answer); "reasoning", which belongs to the calls and texts
             of the same answer of the model, those that follow; "said" for the model's text; "other"
-            for what no model has made; "end" for no item, but the end of an answer, if it is known.
+            for what no model has made; "waiting" for a call that may be answered at any time, as
+            its framework knows; "end" for no item, but the end of an answer, if it is known.
         key: what a call and its answer have in common.
         is_hidden: whether the item is left out already.
     """
 
-    kind: Literal["call", "answer", "reasoning", "said", "other", "end"]
+    kind: Literal["call", "answer", "reasoning", "said", "other", "waiting", "end"]
     key: str = ""
     is_hidden: bool = False
 

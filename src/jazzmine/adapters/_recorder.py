@@ -9,9 +9,10 @@ from threading import Lock
 from typing import Any, TypeVar, cast
 
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine.adapters._calls import retry_conflicts
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import text_of
-from jazzmine.errors import IntegrityError, NotFoundError
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.recorded_calls import ModelCall, ToolCall
 from jazzmine.records.storable import storable_json
@@ -75,7 +76,7 @@ class RunRecorder:
         self._tools: dict[object, list[ToolCall]] = {}
         # The calls of tools that models have asked for, and that have not begun, by their ids.
         self._asked: dict[str, tuple[str, object]] = {}
-        self._begun: set[str] = set()
+        self._begun: set[object] = set()
         self._total: Mapping[str, int | None] = {}
         self._stored: TurnTrace | None = None
         self._title, self._has_title = "", False
@@ -143,8 +144,9 @@ class RunRecorder:
                 self._tools[key] = others
 
     def forget_tool_call(self, key: object) -> None:
-        """Leave out a call that did not take place."""
-        self._tools.pop(key, None)
+        """Leave out a call that did not take place, or that is made again later."""
+        if self._tools.pop(key, None):
+            self._begun.discard(key)
 
     def forget_open_tool_calls(self) -> None:
         """Leave out the calls that have not ended: they wait for a person, and are made again."""
@@ -246,8 +248,8 @@ class RunRecorder:
         for key, calls in list(self._tools.items()):
             for _ in list(calls):
                 self.end_tool_call(key, error=reason)
-        for key in list(self._models):
-            self.end_model_call(key, error=reason)
+        for call in list(self._models.values()):
+            call.end(reason)  # and stays: a run whose reader has left may still tell its usage
         for call_id in list(self._asked) if error is not None else ():
             self.answer_tool_call(call_id, f"not run: {text_of(str(error))}")
         self._add_nested()
@@ -264,15 +266,22 @@ class RunRecorder:
 
     async def _store(self, message_id: str) -> bool:
         """Store the trace with a message; False if that was deleted."""
-        trace = await self._trace_of(message_id)
-        try:
+
+        async def attempt() -> TurnTrace:
+            trace = await self._trace_of(message_id)
             if trace != self._stored:
                 await self.store.store_turn_trace(trace)
+            newest = [] if self._stored is not None else await self._newest_traces()
+            # A run that has ended at the same time may have taken the number.
+            if any(o.turn_number == trace.turn_number and o.id != trace.id for o in newest):
+                raise ConflictError("another run has the same number")
+            return trace
+
+        try:
+            self._stored = await retry_conflicts(attempt, self.store)
         except IntegrityError:
             self._stored = None
-            return False
-        self._stored = trace
-        return True
+        return self._stored is not None
 
     async def _trace_of(self, message_id: str, earlier: TurnTrace | None = None) -> TurnTrace:
         trace = self.measured(message_id)

@@ -38,6 +38,9 @@ __all__ = ["JazzmineRunHooks", "JazzmineSession"]
 _KEY = "openai_agents"
 _NO_ITEM = object()
 
+# How many items an answer of a model has at most: reasoning, a text and calls.
+_LONGEST_ANSWER = 20
+
 # Among how many of the newest items the call is looked for that a person has rejected.
 _ASKED_BEFORE = 50
 
@@ -92,9 +95,10 @@ class JazzmineSession:
         if limit is None:
             stored = await self._store.get_messages_by_conversation_id(self.session_id)
             return _whole(stored)
-        # One more, since reasoning that the limit cuts off takes along what follows it.
-        newest = await newest_shown(self._store, self.session_id, max(limit, 0) + 1)
-        return _whole(newest, limit=max(limit, 0))
+        # Some more, since reasoning that the limit cuts off takes along what follows it.
+        count = max(limit, 0)
+        newest = await newest_shown(self._store, self.session_id, count + _LONGEST_ANSWER)
+        return _whole(newest, hidden=max(len(newest) - count, 0))
 
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
         """Append items to the session, all of them or none.
@@ -116,6 +120,9 @@ class JazzmineSession:
 
     async def _note_item(self, run: RunRecorder, item: Any) -> None:
         kind, key = part_of(item)
+        if kind == "call":
+            # One that is stored before it has ended waits for a person, and is called again.
+            run.forget_tool_call(key)
         if kind != "answer":
             return  # Calls are noted by the hooks: another agent may use this session as well.
         if not await run.is_known(key):
@@ -206,15 +213,13 @@ class JazzmineSession:
         return JazzmineRunHooks(self._conversations, self.session_id)
 
 
-def _whole(stored: Sequence[Message], *, limit: int | None = None) -> list[Any]:
-    """Return the items of messages that are not flagged, without halves of pairs."""
+def _whole(stored: Sequence[Message], *, hidden: int = 0) -> list[Any]:
+    """Return the items of messages that are not flagged or hidden, without halves of pairs."""
     items = [_item(message) for message in stored]
     parts = [
-        Part(*part_of(item), message.is_flagged)
-        for item, message in zip(items, stored, strict=True)
+        Part(*part_of(item), message.is_flagged or index < hidden)
+        for index, (item, message) in enumerate(zip(items, stored, strict=True))
     ]
-    if limit is not None and len(parts) > limit:
-        parts[0] = parts[0]._replace(is_hidden=True)
     return [item for item, stays in zip(items, whole(parts), strict=True) if stays]
 
 
