@@ -271,8 +271,6 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
         """Return the traces of an agent that name the user."""
         owner = require_id("agent_id", agent_id)
         count, skipped = require_count("limit", limit), require_count("offset", offset)
-        if not count:
-            return []
         where = TraceFilter(agent_id=owner, user_id=self._user_id)
         return (self._found_traces(where, skipped + count, None))[skipped:]
 
