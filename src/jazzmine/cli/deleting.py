@@ -77,9 +77,9 @@ def erase(
                 counts["items" if kind is ITEMS else "working_memories"] = erased
     if as_json:
         print_json(counts)
-        return
-    counts.pop("erased_at", None)
-    write(f"erased {names(counts)}")
+    else:
+        counts.pop("erased_at", None)
+        write(f"erased {names(counts)}")
 
 
 @command("prune")
