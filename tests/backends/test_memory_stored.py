@@ -98,6 +98,17 @@ def test_an_unreadable_state_of_a_user_is_erased(memory_store: Any, locks: Locks
     assert locks.data() is None
 
 
+@pytest.mark.parametrize("data", [b"not JSON", b'{"format": 2}'])
+def test_a_state_that_cannot_be_read_is_deleted(
+    memory_store: Any, locks: Locks, data: bytes
+) -> None:
+    memory_store.get_or_create("c", "user", "agent")
+    locks.put(data)
+
+    assert memory_store.scoped(user_id="user").delete("c") is True
+    assert locks.data() is None
+
+
 def test_a_state_does_not_expire_while_a_block_runs(
     open_memory: Callable[..., Any], locks: Locks
 ) -> None:

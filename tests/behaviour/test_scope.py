@@ -131,6 +131,24 @@ async def test_a_user_copies_deletes_and_erases_the_user_s_conversations_alone(
     assert ids(await entangled.get_messages_by_conversation_id("c2")) == ["m3", "m4"]
 
 
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("delete_conversation", {"conversation_id": "c1"}),
+        ("erase_user", {"user_id": "u1"}),
+        ("prune_conversations", {"before": 2**60}),
+    ],
+)
+async def test_what_is_deleted_is_not_remembered(
+    entangled: MessageStore, own: MessageStore, method: str, arguments: dict[str, Any]
+) -> None:
+    assert await own.get_conversation_by_id("c1") is not None
+    await getattr(own, method)(**arguments)
+    await entangled.store_conversation(conversation("c1", user_id="u2"))
+
+    assert await own.get_conversation_by_id("c1") is None
+
+
 async def test_whose_a_conversation_is_is_asked_once(
     entangled: MessageStore, own: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -117,6 +117,18 @@ async def test_what_is_the_users_is_changed(entangled: WorkingMemoryStore) -> No
     assert await entangled.active_count() == 1
 
 
+@pytest.mark.parametrize("method", ["delete", "erase_user"])
+async def test_what_is_deleted_is_not_remembered(
+    entangled: WorkingMemoryStore, method: str
+) -> None:
+    own = entangled.scoped(user_id="u1")
+    assert await own.get("c1") is not None
+    await getattr(own, method)("c1" if method == "delete" else "u1")
+    await entangled.get_or_create("c1", "u2", "a1")
+
+    assert await own.get("c1") is None
+
+
 @pytest.mark.smoke
 async def test_the_block_of_another_user_is_not_waited_for(
     api: Api, entangled: WorkingMemoryStore

@@ -179,6 +179,17 @@ def test_a_source_that_0_1_42_cannot_have_stored_is_refused(target: str) -> None
     assert "in JSON, PostgreSQL and MongoDB alone" in run("adopt", "sqlite:a.db", target).errors
 
 
+@pytest.mark.parametrize("content", [b"", b'{"messages": [', b'{"messages": ["\xe9"]}'])
+def test_a_file_that_is_not_json_is_named(tmp_path: Path, target: str, content: bytes) -> None:
+    path = tmp_path / "old.json"
+    path.write_bytes(content)
+
+    said = run("adopt", f"json:{path}", target)
+
+    assert said.status == 1
+    assert f"{path} is not JSON: " in said.errors
+
+
 def test_a_source_that_cannot_be_read_is_refused_without_its_password(target: str) -> None:
     said = run("adopt", "postgresql://u:s3cr3t@127.0.0.1:1/db", target)
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.sync import LongTermMemoryStore, MemoryItem, WorkingMemoryStore
-from tests.behaviour.samples import NOW
+from jazzmine.sync import LongTermMemoryStore, MemoryItem, MessageStore, WorkingMemoryStore
+from tests.behaviour.samples import NOW, conversation
 from tests.cli.program import all_records, objects, run
+from tests.encryption.keys import FIRST, keyring
 from tests.servers import redis_configs
 
 
@@ -119,6 +120,17 @@ def test_a_conversation_is_removed_with_its_working_memory(url: str, tmp_path: P
     with WorkingMemoryStore.initialize(memory) as store:
         assert store.get("c1") is None
     assert run("rm", "c1", "--yes", *stores).status == 1
+
+
+def test_a_conversation_that_cannot_be_read_is_removed(tmp_path: Path) -> None:
+    config = {"storage": "sqlite", "path": str(tmp_path / "agent.db"), "encryption": keyring(FIRST)}
+    with MessageStore.initialize(config) as store:
+        store.store_conversation(conversation())
+    url = f"sqlite:{config['path']}"
+
+    assert "'c1', which cannot be read?" in run("rm", "c1", "--store", url, stdin="n\n").errors
+    assert run("rm", "c1", "--yes", "--store", url).status == 0
+    assert ids(url) == []
 
 
 # prune

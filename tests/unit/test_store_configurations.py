@@ -249,6 +249,22 @@ def test_an_option_that_the_driver_refuses_has_a_hint(url: str, said: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("kind", "address", "option"),
+    [
+        (MessageStore, {"dsn": "postgresql://h/db?schema=agents"}, "schema"),
+        (MessageStore, {"uri": "mongodb://h/db?timeout=5"}, "timeout"),
+        (WorkingMemoryStore, {"url": "redis://h/0?ttl_seconds=5"}, "ttl_seconds"),
+    ],
+)
+def test_an_option_of_the_store_in_the_address_of_a_mapping_is_to_be_a_key(
+    kind: Any, address: dict[str, str], option: str
+) -> None:
+    storage = {"dsn": "postgres", "uri": "mongodb", "url": "redis"}[next(iter(address))]
+    with pytest.raises(InvalidAddressError, match=f"'{option}' is an option of the store; give"):
+        kind.initialize({"storage": storage, **address})
+
+
+@pytest.mark.parametrize(
     ("opened", "url"),
     [
         (MessageStore, "mongodb://:sesame@h/db?datetime_conversion=x"),

@@ -106,7 +106,10 @@ def old_records(config: BackendConfig) -> Iterator[Read]:
 
 def _in_file(path: Path) -> Read:
     # 0.1.42 wrote lone surrogates as escapes, NaN, and integers of any size.
-    document = json.loads(path.read_bytes())
+    try:
+        document = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise Refused(f"{path} is not JSON: {error}") from None
     if not isinstance(document, dict) or "version" in document:
         raise Refused(_NEWER if isinstance(document, dict) else f"{path} holds no records")
 

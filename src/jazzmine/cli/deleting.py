@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from jazzmine.cli.options import ConversationArgument, JSONOption, YesOption, confirm, in_ms
 from jazzmine.cli.output import Refused, counted, line, print_json, say, when, write
@@ -14,6 +15,7 @@ from jazzmine.cli.places import names
 from jazzmine.cli.program import command
 from jazzmine.cli.progress import counting
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Stores
+from jazzmine.errors import DecryptionError
 
 _AT_ONCE = 1_000
 
@@ -29,12 +31,13 @@ def remove(stores: Stores, conversation: ConversationArgument, yes: YesOption = 
     with ExitStack() as stack:
         store = stack.enter_context(stores.messages.open())
         memory = stack.enter_context(stores.memory.open()) if stores.memory else None
-        stored = store.get_conversation_by_id(conversation)
-        if stored is None:
-            raise Refused(f"there is no conversation {conversation!r}")
-        title = f" ({stored.title})" if stored.title else ""
-        question = f"Delete conversation {conversation!r}{title} of user {stored.user_id!r}?"
-        confirm(line(question), yes)
+        about = ", which cannot be read"
+        with suppress(DecryptionError, ValidationError):
+            stored = store.get_conversation_by_id(conversation)
+            if stored is None:
+                raise Refused(f"there is no conversation {conversation!r}")
+            about = f"{f' ({stored.title})' if stored.title else ''} of user {stored.user_id!r}"
+        confirm(line(f"Delete conversation {conversation!r}{about}?"), yes)
         store.delete_conversation(conversation)
         if memory is not None:
             memory.delete(conversation)
@@ -74,9 +77,9 @@ def erase(
                 counts["items" if kind is ITEMS else "working_memories"] = erased
     if as_json:
         print_json(counts)
-        return
-    counts.pop("erased_at", None)
-    write(f"erased {names(counts)}")
+    else:
+        counts.pop("erased_at", None)
+        write(f"erased {names(counts)}")
 
 
 @command("prune")

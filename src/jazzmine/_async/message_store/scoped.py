@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.operation import composed, operation, step
-from jazzmine._async.view import ConversationView, for_user, id_taken
+from jazzmine._async.view import ConversationView, id_taken
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.arguments import require_count, require_id, require_ids, require_roles
 from jazzmine.records.base import RecordKind, snapshot
@@ -370,4 +370,8 @@ class ScopedMessageStore(ConversationView[MessageStore], MessageStore):
         await backend.purge()
         return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
 
-    prune_conversations = for_user(MessageStore.prune_conversations)
+    @composed
+    async def prune_conversations(self, *, user_id: str | None = None, **wanted: Any) -> int:
+        """Delete conversations of the user that nobody has used for long."""
+        self._known.clear()
+        return await self._store.prune_conversations(user_id=self._own(user_id), **wanted)

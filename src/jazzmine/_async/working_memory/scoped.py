@@ -67,12 +67,14 @@ class ScopedWorkingMemoryStore(ConversationView[WorkingMemoryStore], WorkingMemo
     @composed
     async def delete(self, conversation_id: str) -> bool:
         """Delete a working memory of the user."""
-        self._known.pop(conversation_id, None)
-        return await self._has(conversation_id) and await self._store.delete(conversation_id)
+        self._known.pop(require_id("conversation_id", conversation_id), None)
+        is_own = await self._owner(conversation_id) == self._user_id
+        return is_own and await self._store.delete(conversation_id)
 
     @composed
     async def erase_user(self, user_id: str) -> int:
         """Delete all working memories of the user."""
+        self._known.clear()
         return await self._store.erase_user(self._own(require_id("user_id", user_id)))
 
     active_count = for_user(WorkingMemoryStore.active_count)

@@ -33,7 +33,7 @@ class WorkingMemoryStore(TransitionMethods):
     for a value that the back ends cannot hold, `StoreClosedError` after `close()`,
     `StoreUnavailableError` when the server cannot be reached, `NewerFormatError` for a working
     memory that a newer version of this library wrote, and `DecryptionError` for one that no key of
-    the store opens: it is left as it is, and `erase_user` deletes it. Those that update raise
+    the store opens: it is left as it is until `delete` or `erase_user`. Those that update raise
     `NotFoundError` if the conversation has no working memory, `LockTimeoutError` if a `locked`
     block held its lock for longer than `lock_timeout`, and, in a strict store, `NotAppliedError`
     if the transition does not apply.
@@ -185,12 +185,13 @@ class WorkingMemoryStore(TransitionMethods):
 
     @operation("working_memories")
     def delete(self, conversation_id: str) -> bool:
-        """Delete a conversation's working memory; True if it had one.
+        """Delete a conversation's working memory, one that cannot be read, too; True if it had one.
 
         Where the first reply was lost, the repetition may find nothing left, and it is False.
         """
+        known = self._known_state(require_id("conversation_id", conversation_id))
         _, was_deleted = self._change(
-            require_id("conversation_id", conversation_id), lambda stored: None
+            conversation_id, lambda stored: None, read=known, parse=False
         )
         return was_deleted
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from bson.codec_options import DatetimeConversion
@@ -33,7 +33,7 @@ LENIENT: dict[str, Any] = {
 }
 
 
-def server_names(uri: str, options: Iterable[str]) -> str:
+def server_names(uri: str, options: Collection[str]) -> str:
     """Return the hosts and ports in a URI, for error messages.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -32,7 +32,7 @@ class Address:
     name: str
 
     @classmethod
-    def of(cls, dsn: str, timeout: float = 30.0, options: Iterable[str] = ()) -> Address:
+    def of(cls, dsn: str, timeout: float = 30.0, options: Collection[str] = ()) -> Address:
         """Return the address that a DSN describes, whose unknown options may be the store's own.
 
         All servers can be tried within the time-out of a call, in s.
@@ -62,7 +62,7 @@ class Address:
         return cls(conninfo, ",".join(f"{host}:{port or 5432}" for host, port in pairs))
 
 
-def _parts(dsn: str, options: Iterable[str]) -> dict[str, Any] | str:
+def _parts(dsn: str, options: Collection[str]) -> dict[str, Any] | str:
     """Return the parameters of a DSN, or which option libpq refused, "" if it was no option."""
     # The caller raises its error outside of this except block: otherwise the context would have
     # libpq's text, which repeats the part that it could not parse.
