@@ -13,7 +13,7 @@ from jazzmine._async.working_memory.updates import Block, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import IntegrityError, StaleWorkingMemoryError
-from jazzmine.records.arguments import require_id
+from jazzmine.records.arguments import optional_id, require_id
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
 from jazzmine.records.stored_memory import Data, Stored
@@ -278,6 +278,7 @@ class WorkingMemoryStore(TransitionMethods):
         with call_span(self, "locked", {"conversation_id": conversation_id}):
             self.require_open()
             block = Block(require_id("conversation_id", conversation_id))
+            optional_id("message_id", message_id)
             try:
                 before = found(conversation_id, await self._lock(block))
                 memory = self._lent(before)
