@@ -59,9 +59,10 @@ class PendingConfirmation(MemoryRecord):
         requested_at_turn: the turn in which it was asked; 0 is set to the current turn.
         requested_at: Unix seconds.
         timeout_turns: the number of turns in which it can be answered, the turn of the question
-            included: with 3 the user has two more messages.
+            included: with 3 the user has two more messages, with 1 none.
         id: identifies the question in the conversation.
-        timeout_seconds: the time in which it can be answered, in s; None is no limit.
+        timeout_seconds: the time in which it can be answered, in s, by the clocks of the machines
+            that ask and confirm; None is no limit.
     """
 
     flow_id: Text

@@ -75,7 +75,7 @@ class WorkingMemory(FlowTransitions):
         user_id: whose conversation it is.
         agent_id: the agent of the conversation.
         created_at: Unix seconds.
-        last_updated: Unix seconds; every change by a transition sets it.
+        last_updated: Unix seconds; every change by a transition and every save sets it.
         status: derived from the flow and the confirmation by every transition. The application
             may set `ERROR`, which lasts until the next one.
         turn_number: the number of the current turn; 0 before the first.
@@ -114,13 +114,15 @@ class WorkingMemory(FlowTransitions):
         that of the current turn, or that another message has, does not apply. The same turn again
         replaces the turn's cache, and doubles nothing: the entities are those that were known
         before the turn, merged with the cache's, and a topic that the turn has begun stays the
-        only one.
+        only one. Once a later turn has begun it changes nothing, also in a strict store.
         """
         cache = checked_copy(turn_cache, TurnCache, "turn_cache")
-        turn = self.turns_by_message.get(
-            cache.message_id, cache.turn_number or self.turn_number + 1
-        )
+        begun = self.turns_by_message.get(cache.message_id)
+        turn = begun or cache.turn_number or self.turn_number + 1
         shifts, cancels = not cache.is_continuation, cache.is_cancellation
+        if begun and turn < self.turn_number:
+            logger.info("%r: turn %d was begun before", self.conversation_id, turn)
+            return False
         if turn < self.turn_number:
             reason = f"it is turn {turn}, and turn {self.turn_number} has begun"
             return self._not_applied("begin_turn", reason)

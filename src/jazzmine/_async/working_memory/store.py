@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -170,7 +169,7 @@ class WorkingMemoryStore(TransitionMethods):
     async def _save(self, saved: WorkingMemory) -> None:
         saved.derive_statuses()
         read_mark = (saved.version_token or "?") if saved.revision else ""
-        set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
+        set_unvalidated(saved, revision=saved.revision + 1)
 
         def decide(stored: Stored) -> Data:
             if stored.mark != read_mark and (stored.data is not None or read_mark):
