@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: statements, deadlines, fences and migrations."""
+"""Connections to PostgreSQL: statements, deadlines and migrations."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Connector:
     """Opens the connections of a store. The pool takes it for the class of its connections.
 
     Attributes:
-        failure: the error of the last attempt; None if it succeeded.
+        failure: the error of the pool's last attempt; None if it succeeded.
         is_closed: whether the pool is closed.
     """
 
@@ -152,35 +152,29 @@ class Connector:
         """
         while True:
             try:
-                return self.open()
-            except psycopg.Error:
+                connection = self.open()
+            except psycopg.Error as error:
                 if self.is_closed:
                     raise
+                if self.failure is None:
+                    text = unavailable(error, self._address.name)
+                    logger.warning("%s; it is tried again until it can be reached", text)
+                self.failure = error
+            else:
+                self.failure = None
+                return connection
             sleep(_RECONNECTING)
 
     def open(self) -> Connection:
         """Open a connection; psycopg's error says why that failed."""
         try:
-            connection = self._opened()
-        except (psycopg.Error, UnicodeError) as error:
-            # The second one is that of a name that cannot be a host's.
-            failure = (
-                error if isinstance(error, psycopg.Error) else psycopg.OperationalError(str(error))
+            connection = Connection.connect(
+                self._address.conninfo,
+                autocommit=True,
+                prepare_threshold=0 if self._prepare else None,
             )
-            if self.failure is None:
-                text = unavailable(failure, self._address.name)
-                logger.warning("%s; it is tried again until it can be reached", text)
-            self.failure = failure
-            raise failure from None
-        self.failure = None
-        return connection
-
-    def _opened(self) -> Connection:
-        connection = Connection.connect(
-            self._address.conninfo,
-            autocommit=True,
-            prepare_threshold=0 if self._prepare else None,
-        )
+        except UnicodeError as error:  # the name cannot be a host's
+            raise psycopg.OperationalError(str(error)) from None
         try:
             # psycopg picks the type of an integer by its size, and each combination of types
             # would be prepared anew; ours are all 64 bits wide.
