@@ -132,7 +132,6 @@ def _take_detail(memory: WorkingMemory, text: str) -> str:
         flow_id="return-order",
         action_description=f"take order {order} back and pay it out",
         action_payload={"order": order},
-        requested_at_turn=memory.turn_number,
     )
     memory.request_confirmation(question)
     return f"Shall I {question.action_description}? This cannot be undone."

@@ -165,7 +165,12 @@ INVALID_UPDATES = [
     InvalidUpdate("register_slots", lambda: ([a_slot("new"), "name"],), TypeError, "str"),
     InvalidUpdate("collect_slot", lambda: ("size", 2**63), what="big-integer"),
     InvalidUpdate("collect_slot", lambda: ("size", float("inf")), what="infinity"),
+    InvalidUpdate("clear_slot", lambda: (["size"],), what="list"),
+    InvalidUpdate("forget_entity", lambda: ({"name": "Ada"},), TypeError, "dict"),
     InvalidUpdate("request_confirmation", lambda: ("sure?",), TypeError, "str"),
+    InvalidUpdate("confirm_action", lambda: (a_question(),), TypeError, "question"),
+    InvalidUpdate("resume_flow", lambda: (a_flow(),), TypeError, "flow"),
+    InvalidUpdate("complete_flow", lambda: (a_flow(),), TypeError, "flow"),
 ]
 
 

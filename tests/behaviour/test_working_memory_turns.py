@@ -50,6 +50,9 @@ async def test_the_change_of_a_message_is_made_once(store: WorkingMemoryStore) -
         add_one(block)
     async with store.locked("c", message_id="m4") as block:
         add_one(block)
+    with pytest.raises(TypeError, match="message_id must be a str, not int"):
+        async with store.locked("c", message_id=5) as block:  # type: ignore[arg-type]
+            add_one(block)
 
     current = await store.get("c")
     assert memory.data == {"count": 2}

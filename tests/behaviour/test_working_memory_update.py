@@ -34,7 +34,7 @@ def count_up(memory: WorkingMemory) -> None:
 async def test_functions_at_once_are_all_applied(
     api: Api, memory_store: WorkingMemoryStore
 ) -> None:
-    await memory_store.get_or_create("c", "user", "agent")
+    created = await memory_store.get_or_create("c", "user", "agent")
 
     await api.gather(*[lambda: memory_store.update("c", count_up)] * 20)
 
@@ -42,6 +42,7 @@ async def test_functions_at_once_are_all_applied(
     assert stored is not None
     assert stored.data == {"count": 20}
     assert stored.revision == 21
+    assert stored.last_updated > created.last_updated
 
 
 @pytest.mark.smoke
@@ -218,12 +219,12 @@ async def test_a_store_may_have_working_memories_with_other_limits(
         await memory_store.save(WorkingMemory("saved", "user", "agent"))
 
         for conversation_id in ("c", "saved"):
-            for turn in range(4):
+            for turn in range(1, 5):
                 updated = await memory_store.begin_turn(
                     conversation_id, TurnCache(turn, is_continuation=False)
                 )
             read = await memory_store.get(conversation_id)
 
             assert type(read) is type(updated) is Brief
-            assert [topic.turn_number for topic in updated.topic_history] == [2, 3]
+            assert [topic.turn_number for topic in updated.topic_history] == [3, 4]
             assert updated.topic_count == 4

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.core import MessageRole, MessageStore
+from jazzmine.core import MessageRole, MessageStore, ToolCallRecord
 from jazzmine.encryption import Keyring
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.inspector.filters import days_ago
@@ -207,6 +207,19 @@ async def test_the_working_memory_is_shown_as_it_is(site: Site) -> None:
     assert (await site.client.get(poll, headers=AS_PART)).status_code == 204
     await site.memory.set_data("c1", seen=True)
     assert (await site.client.get(poll, headers=AS_PART)).text.startswith('<div class="memory"')
+
+
+async def test_the_working_memory_shows_what_is_set_aside_and_why_a_call_failed(site: Site) -> None:
+    await site.memory.suspend_flow("c1")
+    await site.memory.set_data("c1", cart="sencha")
+    failed = ToolCallRecord("pay", {}, result_summary="paid", success=False, error="no funds")
+    await site.memory.record_tool_call("c1", failed)
+
+    text, _ = (await site.text("/memory", id="c1")).split("All of it")
+
+    assert re.search("Set aside.*flow .*awaiting confirmation.*sencha", text, re.DOTALL)
+    assert "no funds" in text
+    assert "paid" not in text
 
 
 async def test_a_working_memory_that_fails_is_told_on_its_part_of_the_page(site: Site) -> None:

@@ -10,7 +10,14 @@ from jazzmine.records.enums import ConversationStatus, FlowStatus
 from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
-from tests.unit.memories import collecting, flow_of, in_flow, new_memory, question
+from tests.unit.memories import (
+    awaiting_confirmation,
+    collecting,
+    flow_of,
+    in_flow,
+    new_memory,
+    question,
+)
 
 
 def test_a_flow_still_in_progress_is_archived_as_cancelled(
@@ -121,6 +128,22 @@ def test_a_question_of_no_flow_is_not_set_aside_with_one() -> None:
     assert memory.pending_confirmation == question("of no flow")
 
 
+@pytest.mark.parametrize("ending", ["complete_flow", "cancel_flow", "fail_flow"])
+def test_a_flow_that_is_set_aside_ends_by_its_name(ending: str) -> None:
+    memory = awaiting_confirmation()
+    memory.suspend_flow()
+    memory.start_flow(ActiveFlowState("f2", "n", "flow"))
+    memory.request_confirmation(question("f2"))
+
+    assert getattr(memory, ending)("f1") is True
+    assert getattr(memory, ending)("f1") is False
+    assert [flow.flow_id for flow in memory.flow_history] == ["f1"]
+    assert flow_of(memory).flow_id == "f2"
+    assert memory.pending_confirmation is not None
+    memory.complete_flow()
+    assert memory.active_flow is None
+
+
 def test_ten_flows_at_most_are_set_aside() -> None:
     memory = new_memory()
     for number in range(12):
@@ -172,7 +195,9 @@ def test_outside_of_a_turn_a_call_is_kept_in_the_flow_with_a_warning(
 # Questions
 
 
-@pytest.mark.parametrize("limits", [{"timeout_turns": 2}, {"timeout_seconds": 0.0}])
+@pytest.mark.parametrize(
+    "limits", [{"timeout_turns": 2}, {"timeout_seconds": 60.0, "requested_at": 5.0}]
+)
 def test_an_expired_confirmation_cannot_be_confirmed(
     limits: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -189,10 +214,23 @@ def test_an_expired_confirmation_cannot_be_confirmed(
     assert "the confirmation has expired" in caplog.text
 
 
-@pytest.mark.parametrize("turns", [0, -1])
-def test_a_question_that_no_message_could_answer_is_refused(turns: int) -> None:
-    with pytest.raises(ValidationError, match="timeout_turns"):
-        PendingConfirmation("f1", "Book?", {}, 0, timeout_turns=turns)
+@pytest.mark.parametrize("limit", ["timeout_turns", "timeout_seconds"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_question_that_no_message_could_answer_is_refused(limit: str, value: int) -> None:
+    limits: dict[str, Any] = {limit: value}
+    with pytest.raises(ValidationError, match=limit):
+        PendingConfirmation("f1", "Book?", {}, **limits)
+
+
+def test_what_is_begun_or_asked_without_a_number_is_of_the_next_or_this_turn() -> None:
+    memory = in_flow()
+    assert [memory.begin_turn(TurnCache()) and memory.turn_number for _ in range(9)][-1] == 9
+
+    memory.request_confirmation(PendingConfirmation("f1", "Book?", {}))
+
+    assert memory.pending_confirmation is not None
+    assert memory.pending_confirmation.requested_at_turn == 9
+    assert memory.confirm_action() is True
 
 
 # Slots

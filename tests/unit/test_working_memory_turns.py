@@ -170,3 +170,17 @@ def test_a_turn_is_not_begun_again_by_another_message() -> None:
 
     assert memory.begin_turn(TurnCache(1, message_id="b")) is False
     assert memory.turn_number == 1
+
+
+def test_a_message_that_comes_again_after_a_later_turn_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    memory = new_memory()
+    for message in ("a", "b"):
+        memory.begin_turn(TurnCache(message_id=message))
+
+    assert memory.begin_turn(TurnCache(message_id="a")) is False
+    assert not caplog.messages  # a transition that does not apply warns, or raises if it is strict
+    assert memory.begin_turn(TurnCache(1)) is False
+    assert "it is turn 1, and turn 2 has begun" in caplog.text
+    assert memory.turns_by_message == {"a": 1, "b": 2}

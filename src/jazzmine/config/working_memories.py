@@ -92,4 +92,7 @@ def _require_redis_url(url: str) -> None:
     except ValueError:
         valid = False
     if not valid:
-        raise InvalidAddressError("url has an invalid host, port or database number")
+        raise InvalidAddressError(
+            "url has an invalid host, port or database number: write redis://USER:PASSWORD@HOST:PORT/N"
+            " with special characters of the password percent-encoded"
+        )

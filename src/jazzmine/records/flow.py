@@ -56,22 +56,23 @@ class PendingConfirmation(MemoryRecord):
         flow_id: the flow that asks; "" for a question asked outside of a flow.
         action_description: the action, as text for a prompt.
         action_payload: the data of the action, a JSON object.
-        requested_at_turn: the turn in which it was asked.
+        requested_at_turn: the turn in which it was asked; 0 is set to the current turn.
         requested_at: Unix seconds.
         timeout_turns: the number of turns in which it can be answered, the turn of the question
-            included: with 3 the user has two more messages.
+            included: with 3 the user has two more messages, with 1 none.
         id: identifies the question in the conversation.
-        timeout_seconds: the time in which it can be answered, in s; None is no limit.
+        timeout_seconds: the time in which it can be answered, in s, by the clocks of the machines
+            that ask and confirm; None is no limit.
     """
 
     flow_id: Text
     action_description: Text
     action_payload: JsonObject
-    requested_at_turn: Int64
+    requested_at_turn: Int64 = 0
     requested_at: float = field(default_factory=time.time)
     timeout_turns: Annotated[Int64, Field(ge=1)] = 3
     id: Id = field(default_factory=lambda: str(uuid4()))
-    timeout_seconds: float | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] | None = None
 
     def is_expired(self, current_turn: int) -> bool:
         """Whether the question can no longer be answered in a turn, or now."""
@@ -228,10 +229,9 @@ class ActiveFlowState(MemoryRecord):
         """Return all tool calls of the flow as `<completed_tool_calls>`, or "" without any."""
         return calls_section("completed_tool_calls", self.tool_call_history)
 
-    def is_same_start(self, other: ActiveFlowState, turn_number: int) -> bool:
-        """Whether the other flow, which starts in a turn, is this one."""
-        started = other.flow_id, other.started_at_turn or turn_number
-        return started == (self.flow_id, self.started_at_turn)
+    def is_same_start(self, other: ActiveFlowState) -> bool:
+        """Whether the other flow is this one, started again in the same turn."""
+        return (self.flow_id, self.started_at_turn) == (other.flow_id, other.started_at_turn)
 
     def replace_slots(self, slots: Iterable[Slot]) -> None:
         """Replace the slots; known slots keep their values."""
@@ -243,9 +243,8 @@ class ActiveFlowState(MemoryRecord):
 
     def drop_raw_results(self) -> None:
         """Remove the raw results of the tool calls; only the turn keeps them."""
-        if any(call.result is not None for call in self.tool_call_history):
-            calls = [call.without_result() for call in self.tool_call_history]
-            set_unvalidated(self, tool_call_history=calls)
+        calls = [call.without_result() for call in self.tool_call_history]
+        set_unvalidated(self, tool_call_history=calls)
 
     def drop_oldest_calls(self, kept: int) -> None:
         """Keep only the newest tool calls, at most `kept`."""

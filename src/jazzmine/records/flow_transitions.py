@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from jazzmine.errors import NotAppliedError
+from jazzmine.records.arguments import require_text
 from jazzmine.records.conversation_state import ConversationState
 from jazzmine.records.enums import ConversationStatus, FlowStatus
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, SuspendedFlow
@@ -85,6 +86,8 @@ class FlowTransitions(ConversationState):
 
         It has its slots and its question as they were; an expired question is dropped.
         """
+        if flow_id is not None:
+            require_text("flow_id", flow_id)
         if self.is_in_flow:
             return self._not_applied("resume_flow", "another flow is in progress")
         changes = self._resumed(flow_id, self.turn_number, self.pending_confirmation)
@@ -102,7 +105,8 @@ class FlowTransitions(ConversationState):
         flow that was set aside last comes back.
 
         Args:
-            flow_id: which flow; another one is left alone. None is the active one.
+            flow_id: which flow, the active one or one that was set aside; others are left alone.
+                None is the active one.
         """
         return self._end_flow("complete_flow", FlowStatus.COMPLETED, flow_id)
 
@@ -124,11 +128,19 @@ class FlowTransitions(ConversationState):
         return self._end_flow("fail_flow", FlowStatus.FAILED, flow_id)
 
     def _end_flow(self, transition: str, status: FlowStatus, flow_id: str | None) -> bool:
+        if flow_id is not None:
+            require_text("flow_id", flow_id)
         flow = self.active_flow
-        if flow is None or flow_id not in (None, flow.flow_id):
+        if flow is not None and flow_id in (None, flow.flow_id):
+            return self._changed(**self._after_flow(status, self.turn_number))
+        aside = None if flow_id is None else self._set_aside(flow_id)
+        if aside is None:
             reason = "no active flow" if flow_id is None else f"no active flow {flow_id!r}"
             return self._not_applied(transition, reason)
-        return self._changed(**self._after_flow(status, self.turn_number))
+        return self._changed(
+            flow_history=[*self.flow_history, aside.flow.ended(status, self.turn_number)],
+            suspended_flows=[each for each in self.suspended_flows if each is not aside],
+        )
 
     def _after_flow(self, status: FlowStatus, turn_number: int) -> dict[str, Any]:
         """Return the changes that end the active flow, and bring back the one below it."""
@@ -145,20 +157,25 @@ class FlowTransitions(ConversationState):
         Args:
             question: the one that stays open.
         """
-        for suspended in reversed(self.suspended_flows):
-            if flow_id in (None, suspended.flow.flow_id):
-                flow, own = shallow_copy(suspended.flow), suspended.confirmation
-                if own is not None and own.is_expired(turn):
-                    # It does not wait for another question that is open.
-                    set_unvalidated(flow, status=FlowStatus.ACTIVE)
-                elif own is not None:
-                    question = own
-                return {
-                    "active_flow": flow,
-                    "pending_confirmation": question,
-                    "suspended_flows": [f for f in self.suspended_flows if f is not suspended],
-                }
-        return {}
+        aside = self._set_aside(flow_id)
+        if aside is None:
+            return {}
+        flow, own = shallow_copy(aside.flow), aside.confirmation
+        if own is not None and own.is_expired(turn):
+            # It does not wait for another question that is open.
+            set_unvalidated(flow, status=FlowStatus.ACTIVE)
+        elif own is not None:
+            question = own
+        return {
+            "active_flow": flow,
+            "pending_confirmation": question,
+            "suspended_flows": [each for each in self.suspended_flows if each is not aside],
+        }
+
+    def _set_aside(self, flow_id: str | None) -> SuspendedFlow | None:
+        """Return the flow with an id, or any, that was set aside last."""
+        asides = [s for s in self.suspended_flows if flow_id in (None, s.flow.flow_id)]
+        return asides[-1] if asides else None
 
     def _without_flow(self, status: FlowStatus, turn_number: int) -> dict[str, Any]:
         """Return the changes that archive the active flow, if there is one."""

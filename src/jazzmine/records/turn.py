@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from jazzmine.records.memory_base import MemoryRecord, memory_record, shallow_copy
+from jazzmine.records.memory_base import MemoryRecord, changed_copy, memory_record
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.types import Int64, JsonObject, Text
 
@@ -52,8 +52,7 @@ class TurnCache(MemoryRecord):
     """The data of the current turn; the next turn replaces it.
 
     Attributes:
-        turn_number: the number of the turn, from 1; `begin_turn` numbers the turn of a
-            `message_id`, if this is 0.
+        turn_number: the number of the turn, from 1; if it is 0, `begin_turn` numbers the turn.
         enhanced_query: the user's text, rewritten so that it stands alone.
         intent: the aim of the user.
         sentiment_score: the mood of the text, from -1 to 1.
@@ -187,30 +186,21 @@ def merge_entities(
     """
     merged = dict(known)
     for raw in mentioned:
-        name, attributes = raw.get("name") or "", raw.get("attributes") or []
-        if isinstance(name, str):
-            name = name.strip()
+        name = raw.get("name") or ""
+        name = name.strip() if isinstance(name, str) else name
         if name == "":
             continue
-        before = merged.pop(name, None) if isinstance(name, str) else None
-        if before is None or not _are_texts(attributes):
-            mention = WorkspaceEntity(name, attributes, turn_number, turn_number)
-            attributes, count = mention.attributes, 1
-        else:
-            mention, attributes = before, before.attributes + attributes
-            count = before.mention_count + 1
-        unique = list(dict.fromkeys(attributes))
-        mention = shallow_copy(mention)
-        mention.__dict__["attributes"] = unique[max(0, len(unique) - max_attributes) :]
-        mention.__dict__["mention_count"] = count
-        mention.__dict__["last_seen_turn"] = turn_number
-        merged[mention.name] = mention
+        mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, mention_count=0)
+        before = merged.pop(mention.name, mention)
+        unique = list(dict.fromkeys(before.attributes + mention.attributes))
+        merged[mention.name] = changed_copy(
+            before,
+            attributes=unique[max(0, len(unique) - max_attributes) :],
+            last_seen_turn=turn_number,
+            mention_count=before.mention_count + 1,
+        )
     return {
         name: entity
         for name, entity in merged.items()
         if turn_number - entity.last_seen_turn <= max_age_turns
     }
-
-
-def _are_texts(values: Any) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)

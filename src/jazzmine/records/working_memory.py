@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any, TypeVar
 
+from jazzmine.records.arguments import require_text
 from jazzmine.records.enums import FlowStatus
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
 from jazzmine.records.flow_transitions import FlowTransitions, transition
@@ -74,7 +75,7 @@ class WorkingMemory(FlowTransitions):
         user_id: whose conversation it is.
         agent_id: the agent of the conversation.
         created_at: Unix seconds.
-        last_updated: Unix seconds; every change by a transition sets it.
+        last_updated: Unix seconds; every change by a transition and every save sets it.
         status: derived from the flow and the confirmation by every transition. The application
             may set `ERROR`, which lasts until the next one.
         turn_number: the number of the current turn; 0 before the first.
@@ -109,18 +110,19 @@ class WorkingMemory(FlowTransitions):
         expired; a cancellation cancels the flow in progress, also while it awaits a confirmation,
         and drops a confirmation that belongs to no flow.
 
-        A cache with a `message_id` and no number has the number of that message's turn, or the
-        next one. A number below that of the current turn, or that another message has, does not
-        apply. The same turn again replaces the turn's cache, and doubles nothing: the entities
-        are those that were known before the turn, merged with the cache's, and a topic that the
-        turn has begun stays the only one.
+        A cache without a number has that of its message's turn, or the next one. A number below
+        that of the current turn, or that another message has, does not apply. The same turn again
+        replaces the turn's cache, and doubles nothing: the entities are those that were known
+        before the turn, merged with the cache's, and a topic that the turn has begun stays the
+        only one. Once a later turn has begun it changes nothing, also in a strict store.
         """
         cache = checked_copy(turn_cache, TurnCache, "turn_cache")
-        turn, shifts, cancels = (
-            self._turn_of(cache),
-            not cache.is_continuation,
-            cache.is_cancellation,
-        )
+        begun = self.turns_by_message.get(cache.message_id)
+        turn = begun or cache.turn_number or self.turn_number + 1
+        shifts, cancels = not cache.is_continuation, cache.is_cancellation
+        if begun and turn < self.turn_number:
+            logger.info("%r: turn %d was begun before", self.conversation_id, turn)
+            return False
         if turn < self.turn_number:
             reason = f"it is turn {turn}, and turn {self.turn_number} has begun"
             return self._not_applied("begin_turn", reason)
@@ -180,12 +182,10 @@ class WorkingMemory(FlowTransitions):
         `started_at_turn`) goes on as it is. A `started_at_turn` of 0 is set to this turn.
         """
         started = checked_copy(flow_state, ActiveFlowState, "flow_state")
+        if not started.started_at_turn:
+            set_unvalidated(started, started_at_turn=self.turn_number)
         before = self.active_flow
-        if (
-            before is not None
-            and self.is_in_flow
-            and before.is_same_start(started, self.turn_number)
-        ):
+        if before is not None and self.is_in_flow and before.is_same_start(started):
             logger.info("%r: the flow %r is active already", self.conversation_id, before.flow_name)
             return False
         changes: dict[str, Any] = {}
@@ -200,8 +200,6 @@ class WorkingMemory(FlowTransitions):
                     started.flow_name,
                 )
             changes = self._without_flow(status, self.turn_number)
-        if not started.started_at_turn:
-            set_unvalidated(started, started_at_turn=self.turn_number)
         started.drop_raw_results()
         started.drop_oldest_calls(self.max_tool_call_history)
         if started.current_step > started.total_steps:
@@ -319,10 +317,10 @@ class WorkingMemory(FlowTransitions):
 
         The question for which the flow waits is closed.
         """
-        flow = self.active_flow
-        slot = flow.slots.get(slot_name) if flow else None
+        name, flow = Arguments(slot_name=slot_name).slot_name, self.active_flow
+        slot = flow.slots.get(name) if flow else None
         if slot is None:
-            return self._not_applied("clear_slot", f"no slot {slot_name!r} in an active flow")
+            return self._not_applied("clear_slot", f"no slot {name!r} in an active flow")
         set_unvalidated(slot, collected=False, value=None, validation_error="")
         set_unvalidated(slot, collected_at_turn=0)
         return self._changed(**self._without_question())
@@ -330,7 +328,7 @@ class WorkingMemory(FlowTransitions):
     @transition
     def forget_entity(self, name: str) -> bool:
         """Remove an entity from those that the conversation knows."""
-        if name not in self.entity_workspace:
+        if require_text("name", name) not in self.entity_workspace:
             return self._not_applied("forget_entity", f"no entity {name!r}")
         turn = self.current_turn
         if turn is not None and turn.entities_before is not None:
@@ -342,9 +340,11 @@ class WorkingMemory(FlowTransitions):
         """Store a question for the user to confirm, in place of an earlier one.
 
         A flow in progress then awaits the confirmation. Without a flow, the conversation awaits
-        it.
+        it. A `requested_at_turn` of 0 is set to this turn.
         """
         question = checked_copy(confirmation, PendingConfirmation, "confirmation")
+        if not question.requested_at_turn:
+            set_unvalidated(question, requested_at_turn=self.turn_number)
         if self.active_flow is not None and self.is_in_flow:
             set_unvalidated(self.active_flow, status=FlowStatus.AWAITING_CONFIRMATION)
         return self._changed(pending_confirmation=question)
@@ -361,6 +361,8 @@ class WorkingMemory(FlowTransitions):
                 one, whichever it is.
         """
         confirmation = self.pending_confirmation
+        if confirmation_id is not None:
+            require_text("confirmation_id", confirmation_id)
         if confirmation is None:
             return self._not_applied("confirm_action", "nothing to confirm")
         if confirmation_id not in (None, confirmation.id):
@@ -376,17 +378,6 @@ class WorkingMemory(FlowTransitions):
         changed = Arguments(data={**self.data, **values}).data
         kept = {name: value for name, value in changed.items() if value is not None}
         return self._changed(data=kept)
-
-    def _turn_of(self, cache: TurnCache) -> int:
-        """Return the number of a turn."""
-        known = self.turns_by_message.get(cache.message_id) if cache.message_id else None
-        if known is not None:
-            return known
-        return (
-            self.turn_number + 1
-            if cache.message_id and not cache.turn_number
-            else cache.turn_number
-        )
 
     def _with_message(self, message_id: str, turn: int) -> dict[str, int]:
         turns = {**_without(self.turns_by_message, message_id), message_id: turn}

@@ -11,7 +11,7 @@ from jazzmine._async.operation import operation
 from jazzmine._async.working_memory.updates import Updates
 from jazzmine.errors import NotAppliedError, NotFoundError
 from jazzmine.process import UPDATING
-from jazzmine.records.arguments import require_id
+from jazzmine.records.arguments import optional_id, require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
 from jazzmine.records.flow_transitions import STRICT
 from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
@@ -73,8 +73,7 @@ class TransitionMethods(Updates):
             return before if changed is False else self._given_back(memory, before, message_id)
 
         require_id("conversation_id", conversation_id)
-        if message_id is not None:
-            require_id("message_id", message_id)
+        optional_id("message_id", message_id)
         memory, _ = await self._change(conversation_id, decide)
         assert isinstance(memory, WorkingMemory)
         return deep_copy(memory)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -13,7 +12,7 @@ from jazzmine._sync.working_memory.updates import Block, Decide
 from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.encryption.used_keys import SAMPLED, require_right_keys
 from jazzmine.errors import IntegrityError, StaleWorkingMemoryError
-from jazzmine.records.arguments import require_id
+from jazzmine.records.arguments import optional_id, require_id
 from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
 from jazzmine.records.stored_memory import Data, Stored
@@ -170,7 +169,7 @@ class WorkingMemoryStore(TransitionMethods):
     def _save(self, saved: WorkingMemory) -> None:
         saved.derive_statuses()
         read_mark = (saved.version_token or "?") if saved.revision else ""
-        set_unvalidated(saved, revision=saved.revision + 1, last_updated=time.time())
+        set_unvalidated(saved, revision=saved.revision + 1)
 
         def decide(stored: Stored) -> Data:
             if stored.mark != read_mark and (stored.data is not None or read_mark):
@@ -279,6 +278,7 @@ class WorkingMemoryStore(TransitionMethods):
         with call_span(self, "locked", {"conversation_id": conversation_id}):
             self.require_open()
             block = Block(require_id("conversation_id", conversation_id))
+            optional_id("message_id", message_id)
             try:
                 before = found(conversation_id, self._lock(block))
                 memory = self._lent(before)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from time import monotonic
+from time import monotonic, time
 from typing import ClassVar, TypeAlias
 
 from jazzmine._sync.background import BackgroundTasks
@@ -165,7 +165,7 @@ class Updates(Store[WorkingMemoryBackend]):
     def _new_save(self, conversation_id: str, stored: Stored, new: Data, token: str = "") -> Save:
         mark, data, user_id = new_mark(), new, stored.user_id
         if isinstance(new, WorkingMemory):
-            set_unvalidated(new, version_token=mark, confirmed=None)
+            set_unvalidated(new, version_token=mark, last_updated=time(), confirmed=None)
             data, user_id = new if self._keeps_records else self.form.written(new), new.user_id
         return Save(conversation_id, mark, stored.mark, data, new, user_id, self.form.format, token)
 
