@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from jazzmine.backends.postgres.schema import (
     ITEM_TABLES,
+    MAKE_VERSIONS,
     MESSAGE_TABLES,
     Component,
     function_files,
@@ -110,7 +111,7 @@ WITH numbers (name, field, number, sequence) AS (
 
 LAGGING = {MESSAGE_TABLES: _LAGGING_MESSAGES, ITEM_TABLES: _LAGGING_ITEMS}
 
-_TABLE = re.compile(r"^CREATE TABLE \$schema\.(\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
+_TABLE = re.compile(r"^CREATE TABLE .*?\$schema\.(\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
 _KEY = re.compile(r"PRIMARY KEY|UNIQUE|REFERENCES .* CASCADE")
 # PostgreSQL's name of a key, by the first letter of its clause, and the clause of a table.
 _KEY_FORMS = {
@@ -153,7 +154,8 @@ def check_indexes(
 ) -> Iterator[Finding]:
     """Yield which keys are missing, which indexes are missing or not valid, or that none is."""
     is_valid = dict(present)
-    sql = "\n".join(step.sql for step in migrations(component.folder))
+    sql = MAKE_VERSIONS.replace("$versions", component.versions)
+    sql += "\n".join(step.sql for step in migrations(component.folder))
     if component is MESSAGE_TABLES and "message_words" in is_valid:
         sql += MAKE_TABLE
     is_fine = True
