@@ -185,6 +185,18 @@ def test_a_file_that_may_not_be_written_is_not_opened(
     assert os.listdir(path.parent) == [path.name]
 
 
+def test_a_file_beside_it_that_may_not_be_written_is_named(
+    path: Path, store: SQLiteMessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.close()
+    beside = Path(f"{path}-wal")
+    beside.mkdir()  # SQLite cannot open it
+    monkeypatch.setattr(os, "access", lambda file, mode: file != str(beside))
+
+    with pytest.raises(PermissionError, match=r"messages\.db-wal"):
+        opened(path)
+
+
 # Moved, removed and replaced while it is open
 
 

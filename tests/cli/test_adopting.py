@@ -193,6 +193,16 @@ def test_a_file_that_is_not_json_is_named(tmp_path: Path, target: str, content: 
 def test_a_source_that_cannot_be_read_is_refused_without_its_password(target: str) -> None:
     said = run("adopt", "postgresql://u:s3cr3t@127.0.0.1:1/db", target)
 
-    assert said.status == 1
-    assert "FROM cannot be read" in said.errors
+    assert said.status == 3
+    assert "PostgreSQL at 127.0.0.1:1: connection failed" in said.errors
     assert "s3cr3t" not in said.errors
+
+
+def test_a_source_without_any_record_is_refused(target: str, tmp_path: Path) -> None:
+    other = tmp_path / "settings.json"
+    other.write_text('{"colour": "red"}')
+
+    said = run("adopt", f"json:{other}", target)
+
+    assert said.status == 1
+    assert "no records" in said.errors

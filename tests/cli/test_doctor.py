@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from jazzmine.backends.postgres.schema import MEMORY_TABLES, MESSAGE_TABLES, Mig
 from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
 from jazzmine.config import working_memory_config
 from jazzmine.sync import LongTermMemoryStore, MemoryItem, MessageStore
-from tests.behaviour.samples import conversation
+from tests.behaviour.samples import conversation, message
 from tests.cli.program import all_records, objects, run
 from tests.encryption.keys import FIRST, as_text
 from tests.servers import mongodb, postgres
@@ -88,8 +90,26 @@ def test_nothing_is_wrong_with_a_file(url: str, path: str, tmp_path: Path) -> No
         ('DROP INDEX "{}".idx_words_time', "idx_words_time"),
         ('DROP FUNCTION "{}".jazzmine_pop', "jazzmine_pop"),
         ('ALTER SEQUENCE "{}".memory_item_revisions RESTART', "memory_items"),
+        ('ALTER TABLE "{}".turn_traces DROP CONSTRAINT turn_traces_pkey', "turn_traces_pkey"),
+        (
+            'ALTER TABLE "{}".turn_traces DROP CONSTRAINT turn_traces_message_id_key',
+            "turn_traces_message_id_key",
+        ),
+        (
+            'ALTER TABLE "{}".messages DROP CONSTRAINT messages_conversation_id_fkey',
+            "messages_conversation_id_fkey",
+        ),
     ],
-    ids=["index", "invalid index", "index of search", "function", "sequence"],
+    ids=[
+        "index",
+        "invalid index",
+        "index of search",
+        "function",
+        "sequence",
+        "primary key",
+        "unique",
+        "foreign key",
+    ],
 )
 def test_what_is_wrong_comes_with_the_statement_that_mends_it(
     current_url: str, admin: Any, statement: str, named: str
@@ -188,6 +208,13 @@ def test_an_old_server_is_noticed(
         assert (status, "is too old" in found["text"]) == (1, True)
 
 
+def test_a_server_that_takes_no_writes_is_noticed(current_url: str) -> None:
+    url = f"{current_url}&options=-c%20default_transaction_read_only%3Don"
+    status, found = one_found("--store", url)
+    assert (status, found["level"]) == (1, "error")
+    assert "takes no writes" in found["text"]
+
+
 # Clocks. This machine's is wrong: no server's can be set by a test.
 
 
@@ -271,6 +298,13 @@ def test_a_redis_that_deletes_what_is_in_use_is_noticed(redis_server: Server) ->
     assert "allkeys-lru" in found["text"]
 
 
+def test_a_redis_with_a_full_memory_is_noticed(redis_server: Server) -> None:
+    redis_server.client.config_set("maxmemory", 1)
+    status, found = one_found("--memory", redis_server.url)
+    assert (status, found["level"]) == (1, "error")
+    assert "memory is full" in found["text"]
+
+
 def test_a_wrong_password_of_redis_is_noticed_and_not_shown(redis_server: Server) -> None:
     redis_server.client.config_set("requirepass", "sesame")
     ran = run("doctor", "--memory", redis_server.url.replace("://", "://:not-the-password@"))
@@ -314,10 +348,58 @@ def test_a_damaged_file_is_noticed(url: str, path: str) -> None:
     assert "restore the file" in found["cure"]
 
 
-def test_the_cure_of_a_file_is_not_that_of_a_server(tmp_path: Path) -> None:
-    found = one_found("--store", f"sqlite:{tmp_path}")[1]
-    assert "Is a directory" in found["text"]
-    assert "correct the path" in found["cure"]
+def test_the_cure_of_a_file_is_not_that_of_a_server(tmp_path: Path, path: str) -> None:
+    for place, said in ((f"sqlite:{tmp_path}", "Is a"), (f"json:{path}/below.json", "Not a")):
+        found = one_found("--store", place)[1]
+        assert f"{said} directory" in found["text"]
+        assert "correct the path" in found["cure"]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    database = tmp_path / "all.db"
+    with MessageStore.initialize(database) as store:
+        store.store_conversation(conversation("c1"))
+        store.store_messages([message(f"m{n}", original_content="x" * 900) for n in range(99)])
+    return database
+
+
+@pytest.mark.parametrize(
+    "dropped", ["INDEX idx_msg_conv", "VIEW messages", "TRIGGER keep_message_number"]
+)
+def test_what_a_database_lacks_comes_with_the_statement_that_makes_it(
+    database: Path, dropped: str
+) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute(f"DROP {dropped}")
+        status, found = one_found("--store", f"sqlite:{database}")
+        assert (status, found["level"]) == (1, "error")
+        assert dropped.split()[1] in found["text"]
+        connection.execute(found["cure"])
+    assert diagnosed("--store", f"sqlite:{database}") == (0, [])
+
+
+def test_a_missing_table_and_damaged_pages_are_noticed(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("DROP TABLE stored_turn_traces")
+    assert "stored_turn_traces" in one_found("--store", f"sqlite:{database}")[1]["text"]
+    size = database.stat().st_size
+    with database.open("r+b") as file:
+        file.seek(size // 2 // 4096 * 4096)
+        file.write(bytes(4096))
+    assert "damaged" in diagnosed("--store", f"sqlite:{database}")[1][-1]["text"]
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", ".lock"])
+def test_a_file_that_may_not_be_written_is_named(
+    database: Path, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbidden = f"{database}{end}"
+    Path(forbidden).touch()
+    monkeypatch.setattr(os, "access", lambda file, mode: file != forbidden)
+    found = diagnosed("--store", f"sqlite:{database}")[1][0]
+    assert f"{forbidden} may not be written" in found["text"]
+    assert f"chmod u+w {forbidden}" in found["cure"]
 
 
 def test_a_file_that_cannot_be_read_is_named_without_what_it_holds(url: str, path: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -51,7 +52,8 @@ def test_the_help_names_every_command_and_the_statuses() -> None:
 
 
 def test_an_option_without_a_value_shows_no_type() -> None:
-    assert "bool" not in run("ls", "--help", env={"COLUMNS": "200"}).output
+    for command in ((), ("ls",)):
+        assert "bool" not in run(*command, "--help", env={"COLUMNS": "200"}).output
 
 
 def test_an_unknown_command_is_a_wrong_usage() -> None:
@@ -212,6 +214,16 @@ def test_the_library_works_and_the_program_says_what_it_needs_without_the_extra(
     assert "the command line needs an extra: pip install 'jazzmine[cli]>=2.0'" in ran.stderr
 
 
+# Streams
+
+
+def test_streams_that_a_parent_has_closed_are_empty(url: str) -> None:
+    command = shlex.join([sys.executable, "-m", "jazzmine", "--store", url])
+    for name, status in (("ls", 0), ("import", 1)):
+        closing = f"{command} {name} <&- >&- 2>&-"
+        assert subprocess.run(["sh", "-c", closing], env=environment()).returncode == status
+
+
 # Secrets
 
 
@@ -232,3 +244,15 @@ def test_no_password_is_printed(command: list[str], url: str, status: int) -> No
     assert ran.status == status
     assert "sesame" not in ran.output + ran.errors
     assert "Traceback" not in ran.errors
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["{}", "ls {}", "show {}", "import {}", "ls --store json:{}", "doctor --store json:{}"],
+)
+def test_a_url_in_a_wrong_place_is_named_without_its_password(command: str, url: str) -> None:
+    arguments = command.format("postgresql://me:se@sa/me@host/db").split()
+    ran = run(*arguments, env={"JAZZMINE_MESSAGE_STORE": url})
+    assert ran.status in (1, 2)
+    assert "/me:…@host" in ran.output + ran.errors
+    assert "se@sa" not in ran.output + ran.errors

@@ -245,6 +245,19 @@ def test_the_command_needs_keys(urls: list[str]) -> None:
     assert (ran.status, "there are no keys: set JAZZMINE_ENCRYPTION" in ran.errors) == (1, True)
 
 
+def test_values_that_are_all_refused_are_not_all_named(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'm.db'}"
+    with MessageStore.initialize(url) as store:
+        for number in range(50):
+            chat = secret_conversation().model_copy(update={"id": f"c{number}"})
+            store.store_conversation(chat)
+
+    ran = run("rekey", "--store", url, env={"JAZZMINE_ENCRYPTION": as_text(FIRST)})
+
+    assert "50 values" in ran.errors
+    assert ran.errors.count("\n") == 21
+
+
 def test_doctor_refuses_another_key_with_the_same_id(urls: list[str]) -> None:
     mistyped = as_text(SECOND).replace("k2:", "k1:")
     other = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": mistyped})

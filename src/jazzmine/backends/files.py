@@ -40,6 +40,18 @@ def _require_folder(folder: str) -> None:
         raise FileNotFoundError(error.errno, text, folder) from None
 
 
+def unwritable(path: str) -> str | None:
+    """Return which of a file, those that a store has beside it and its folder may not be written.
+
+    Args:
+        path: the file, without symbolic links.
+    """
+    files = (path, f"{path}-wal", f"{path}-shm", f"{path}.lock", os.path.dirname(path))
+    return next(
+        (file for file in files if os.path.exists(file) and not os.access(file, os.W_OK)), None
+    )
+
+
 def require_own_folder(path: str) -> None:
     """Raise `ConfigurationError` if a file is mounted alone, as `docker -v FILE:FILE` does it.
 

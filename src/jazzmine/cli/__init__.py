@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from io import TextIOWrapper
@@ -17,6 +18,9 @@ def main() -> None:
     except ImportError as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # a parent closed it: no other file may get its number
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "r+"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # which may not hold every character
             stream.reconfigure(errors="replace")

@@ -85,21 +85,30 @@ def old_records(config: BackendConfig) -> Iterator[Read]:
     elif isinstance(config, PostgresConfig):
         with extra("postgres", "PostgreSQL"):
             import psycopg
+
+            from jazzmine.backends.postgres.dsn import Address
+            from jazzmine.backends.postgres.errors import unavailable
+        address = Address.of(config.dsn, config.timeout)
         try:
-            with psycopg.connect(config.dsn) as connection:
+            with psycopg.connect(address.conninfo) as connection:
                 first = connection.execute("SELECT current_schema()").fetchone()
                 yield _in_tables(connection, config.schema or str(first and first[0]))
-        except psycopg.Error as error:  # its text may hold the password
-            said = error.diag.message_primary or type(error).__name__
-            raise Refused(f"FROM cannot be read: {said}") from None
+        except psycopg.Error as error:
+            if error.sqlstate is None:  # no answer of the server
+                raise unavailable(error, address.name) from None
+            raise Refused(f"FROM cannot be read: {error.diag.message_primary}") from None
     elif isinstance(config, MongoDBConfig):
         with extra("mongodb", "MongoDB"):
             import pymongo
+
+            from jazzmine.backends.mongodb.driver import server_names
+            from jazzmine.backends.mongodb.errors import translated
+        servers = server_names(config.uri, ())
         try:
             with pymongo.MongoClient[dict[str, Any]](config.uri) as client:
                 yield _in_collections(client[config.db])
         except pymongo.errors.PyMongoError as error:
-            raise Refused(f"FROM cannot be read: {type(error).__name__}") from None
+            raise translated(error, servers, reached=False) from None
     else:
         raise typer.BadParameter("jazzmine 0.1.42 stored in JSON, PostgreSQL and MongoDB alone")
 
@@ -208,6 +217,8 @@ class Report:
                 f"{kind:<14}FROM {self.read[kind]:>10,}   stored {self.stored[kind]:>10,}"
                 f"   there before {self.found[kind]:>10,}"
             )
+        if not self.read.total():
+            raise Refused("FROM has no records of 0.1.42: look at its address")
         if missing := {kind for kind, _, _ in self.left_out}:
             raise Refused(f"not all is adopted: of {', '.join(sorted(missing))} some are left out")
 

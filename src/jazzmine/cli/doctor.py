@@ -9,15 +9,28 @@ from typing import Annotated, Any
 
 import typer
 
+from jazzmine._sync.working_memory.sqlite import MEMORY_TABLES
+from jazzmine.backends.files import unwritable
+from jazzmine.backends.postgres import schema
+from jazzmine.backends.sqlite.doctor import check_database
+from jazzmine.backends.sqlite.items import ITEM_TABLES
+from jazzmine.backends.sqlite.rows import MESSAGE_TABLES
 from jazzmine.cli.options import JSONOption
 from jazzmine.cli.output import counted, error_text, line, print_json, say, shown, write
 from jazzmine.cli.program import UNAVAILABLE, command
 from jazzmine.cli.stores import ITEMS, MEMORY, MESSAGES, Named, Stores, unavailable
-from jazzmine.config import MongoDBConfig, PostgresConfig, RedisConfig
+from jazzmine.config import MongoDBConfig, PostgresConfig, RedisConfig, SQLiteConfig
 from jazzmine.errors import ConfigurationError, DecryptionError, JazzmineError, LockTimeoutError
 from jazzmine.findings import Finding, failed, fine, warning
 from jazzmine.sync.maintenance import vector_lengths
 
+# By the kind of store, those of PostgreSQL and of SQLite.
+_TABLES = {
+    MESSAGES: (schema.MESSAGE_TABLES, MESSAGE_TABLES),
+    MEMORY: (schema.MEMORY_TABLES, MEMORY_TABLES),
+    ITEMS: (schema.ITEM_TABLES, ITEM_TABLES),
+}
+_WRITABLE = "chown or chmod u+w {}; or mount its file system writable"
 _STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
 
 
@@ -93,6 +106,8 @@ def _cure_of(error: Exception) -> str:
             "add the key that was used to JAZZMINE_ENCRYPTION; of plain values, jazzmine rekey with"
             " encryption_accepts_plain=true in the URL"
         )
+    if isinstance(error, PermissionError):
+        return _WRITABLE.format(error.filename)
     if isinstance(error, LockTimeoutError):
         return "end the program that holds the lock"
     if unavailable(error):
@@ -149,15 +164,9 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
 
         yield from check_redis(config)
     if isinstance(config, PostgresConfig):
-        from jazzmine.backends.postgres import schema
         from jazzmine.cli.doctor_postgres import check_postgres
 
-        components = {
-            MESSAGES: schema.MESSAGE_TABLES,
-            MEMORY: schema.MEMORY_TABLES,
-            ITEMS: schema.ITEM_TABLES,
-        }
-        yield from check_postgres(config, components[named.kind])
+        yield from check_postgres(config, _TABLES[named.kind][0])
         return
     if named.kind is MESSAGES and isinstance(config, MongoDBConfig):
         from jazzmine.cli.doctor_mongodb import check_mongodb
@@ -167,18 +176,18 @@ def _check_place(named: Named[Any], mend: bool) -> Iterator[Finding]:
     if pending := named.pending():
         cure = "correct the address, or `jazzmine migrate`"
         yield failed(f"to do: {', '.join(pending)}", cure)
-    path = getattr(config, "path", None)
-    if path is not None and os.path.exists(path):
-        yield from _check_file(os.path.realpath(path))
+    path = os.path.realpath(getattr(config, "path", ""))
+    if os.path.isfile(path):
+        yield from _check_file(path)
+        if isinstance(config, SQLiteConfig) and not pending and not unwritable(path):
+            yield from check_database(path, _TABLES[named.kind][1])
 
 
 def _check_file(path: str) -> Iterator[Finding]:
-    folder = os.path.dirname(path)
-    if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
-        yield fine(f"{path} and its folder may be written")
+    if forbidden := unwritable(path):
+        yield failed(f"{forbidden} may not be written", _WRITABLE.format(forbidden))
     else:
-        cure = f"chown or chmod u+w {folder}; or mount its file system writable"
-        yield failed(f"{path} or its folder may not be written", cure)
+        yield fine(f"{path} and its folder may be written")
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & 0o007:
         yield warning(f"every user of this machine may read {path}", f"chmod 600 {path}")

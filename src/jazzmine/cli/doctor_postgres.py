@@ -34,8 +34,14 @@ def check_postgres(config: PostgresConfig, component: Component) -> Iterator[Fin
         name = info.parameter_status("server_version") or str(info.server_version)
         yield doctor.check_version(info.server_version, name)
         before = time.time()
-        (server,) = rows(doctor.CLOCK)[0]
+        server, is_read_only = rows(doctor.CLOCK)[0]
         yield clocks_compared(server, before, time.time())
+        if is_read_only:
+            yield failed(
+                "it takes no writes: it is a standby, or default_transaction_read_only is on",
+                "add target_session_attrs=read-write and all hosts to the address, or switch the"
+                " setting off for the role, the database or the server",
+            )
         yield doctor.check_pool(config.pool_max, *rows(doctor.LIMITS)[0])
         if missing := rows(doctor.MISSING_RIGHTS):
             rights, grants = zip(*missing, strict=True)

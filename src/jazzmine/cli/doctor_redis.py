@@ -41,7 +41,8 @@ def _check(client: Any, redis: Any) -> Iterator[Finding]:
     except redis.ResponseError:
         pass  # managed servers refuse CONFIG
     yield _check_persistence(client.info("persistence"), save)
-    yield _check_eviction(policy, client.info("memory").get("maxmemory", 0))
+    memory = client.info("memory")
+    yield _check_memory(policy, memory.get("maxmemory", 0), memory["used_memory"])
 
 
 def _check_version(name: str) -> Finding:
@@ -70,8 +71,13 @@ def _check_persistence(info: Mapping[str, Any], save: str | None) -> Finding:
     )
 
 
-def _check_eviction(policy: str | None, limit: int) -> Finding:
-    """Return whether the server deletes data in use when its memory is full."""
+def _check_memory(policy: str | None, limit: int, used: int) -> Finding:
+    """Return whether the server's memory is full, or it deletes data in use when that is full."""
+    if used > limit > 0:
+        return failed(
+            "the server's memory is full: it refuses to save",
+            "CONFIG SET maxmemory to a larger size, or delete other keys",
+        )
     if policy is None or not limit or policy == "noeviction":
         return fine("no working memory is deleted to make room")
     return warning(

@@ -107,7 +107,7 @@ def _stream(place: Place, user_id: str | None) -> Iterator[Batch]:
     """Yield all records of a place, or the user's conversations with all in them, and items."""
     if user_id is not None and isinstance(place, Messages):
         own = place.opened.get_conversations_by_user_id(user_id)
-        yield from _of_conversations(place.opened, own)
+        yield from _of_conversations(place.opened, own[::-1])
         return
     for kind, records in place.batches():
         yield kind, [each for each in records if user_id is None or each.user_id == user_id]

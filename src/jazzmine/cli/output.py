@@ -31,6 +31,9 @@ _SHORT = 10
 _GAP = 2
 _TIMES = ("started", "updated")
 
+# After the scheme and the user of a URL, whose slashes may be those of a path by now.
+_PASSWORDS = re.compile(r"(:/+[^\s:/@]*:)(?!PASSWORD@)\S+@")
+
 
 def line(text: object) -> str:
     """Return text for one line of output, with its control characters visible."""
@@ -55,10 +58,15 @@ def counted(count: int, plural: str) -> str:
 
 
 def error_text(error: Exception) -> str:
-    """Return what an error says to the user, without values that were refused."""
+    """Return what an error says to the user, without passwords and values that were refused."""
     if isinstance(error, ValidationError):
         return f"{error.title}: {reasons_of(error)}"
-    return str(error)
+    return without_passwords(str(error))
+
+
+def without_passwords(text: str) -> str:
+    """Return a text without the passwords of URLs, which a user may have put in a wrong place."""
+    return _PASSWORDS.sub(r"\1…@", text)
 
 
 class _Console(Console):

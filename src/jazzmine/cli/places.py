@@ -136,7 +136,11 @@ class Writer:
                 place.store(self._kind, self._records)
             except RecordTooLargeError:
                 for record in self._records:
-                    _store_one(place, self._kind, record)
+                    try:
+                        place.store(self._kind, [record])
+                    except RecordTooLargeError as error:
+                        text = f"{name_of(record)} of the {self._kind}: {error}"
+                        raise Refused(text) from None
         self._records, self._keys, self._bytes = [], set(), 0
 
 
@@ -182,25 +186,13 @@ def names(counts: Mapping[Any, int]) -> str:
     return ", ".join(counted(count, kind.replace("_", " ")) for kind, count in counts.items())
 
 
-def _store_one(place: Place, kind: Sort, record: Any) -> None:
-    """Store a record; `Refused` names one that is too large."""
-    try:
-        place.store(kind, [record])
-    except RecordTooLargeError as error:
-        raise Refused(f"{name_of(record)} of the {kind}: {error}") from None
-
-
 def _keys_of(record: Any) -> tuple[str, ...]:
     """Return by what a record takes the place of another one of its kind."""
     if isinstance(record, StoredItem):
-        return (_path(record),)
+        return (path_of(record.namespace, record.key),)
     if isinstance(record, TurnTrace):  # of an id, and of a message
         return f"id {record.id}", f"message {record.message_id}"
     return (record.id,)
-
-
-def _path(item: StoredItem) -> str:
-    return path_of(item.namespace, item.key)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from jazzmine.cli.options import (
     StoreOption,
     trace_filter,
 )
-from jazzmine.cli.output import Refused, console, error_text
+from jazzmine.cli.output import Refused, console, error_text, without_passwords
 from jazzmine.cli.stores import Stores, unavailable
 from jazzmine.errors import ConfigurationError, InvalidAddressError, JazzmineError
 from jazzmine.inspector.text import visible
@@ -51,6 +51,10 @@ def _statuses() -> Iterator[None]:
     except (Refused, JazzmineError, ValidationError, ImportError, OSError, ValueError) as error:
         console(stderr=True).print(f"jazzmine: {visible(error_text(error))}", style="red")
         raise typer.Exit(_status(error)) from None
+    except Exception as error:
+        if "message" in vars(error):  # an error of Typer, which names the argument
+            vars(error)["message"] = without_passwords(str(vars(error)["message"]))
+        raise
 
 
 def _status(error: Exception) -> int:
@@ -61,19 +65,23 @@ def _status(error: Exception) -> int:
     return UNAVAILABLE if unavailable(error) else REFUSED
 
 
-class Command(TyperCommand):
-    """A command; its help shows no type beside an option that takes no value."""
+class _WithFlags:
+    """A command whose help shows no type beside an option that takes no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the arguments and options."""
-        params: list[Any] = super().get_params(ctx)
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
             if getattr(param, "is_flag", False):
                 param.metavar = ""
         return params
 
 
-class Program(TyperGroup):
+class Command(_WithFlags, TyperCommand):
+    """A command."""
+
+
+class Program(_WithFlags, TyperGroup):
     """The commands."""
 
     def invoke(self, ctx: Any) -> Any:

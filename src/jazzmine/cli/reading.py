@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
@@ -30,7 +29,7 @@ from jazzmine.cli.rendering import (
     trace_line,
 )
 from jazzmine.cli.stores import ITEMS, MEMORY, Stores, require
-from jazzmine.records.messages import Conversation
+from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.sync import MessageStore
 
@@ -134,8 +133,11 @@ def show_whole(
         show_conversation(conversation, full)
     stored = store.get_turn_traces_by_conversation_id(conversation.id) if traces else []
     of_message = {trace.message_id: trace for trace in stored}
-    messages = store.iter_messages(conversation.id)
-    for message in messages if last is None else deque(messages, maxlen=last):
+    messages: Iterable[Message] = store.iter_messages(conversation.id)
+    if last is not None:
+        newest = store.get_messages_by_conversation_id(conversation.id, order="newest", limit=last)
+        messages = reversed(newest)
+    for message in messages:
         trace = of_message.get(message.id)
         if as_json:
             print_records([message, trace] if trace else [message])

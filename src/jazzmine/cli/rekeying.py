@@ -14,6 +14,8 @@ from jazzmine.encryption import Keyring
 from jazzmine.sync import LongTermMemoryStore
 from jazzmine.sync.maintenance import AnyStore, purge, rekeyed
 
+# With the wrong keys, all values of a kind are refused.
+_MOST_NAMED = 20
 _NAMES = {"states": "working memories", "vectors": "vectors of items"}
 
 
@@ -48,10 +50,11 @@ def _rekey(store: AnyStore, keyring: Keyring | None, as_json: bool, counter: Pro
             counter.begin(f"encrypting {_named(batch.kind)}")
         before, refused = batch.before, len(batch.refused)
         sums = {"encrypted": batch.total - before - refused, "before": before, "refused": refused}
-        counts.setdefault(batch.kind, Counter()).update(sums)
-        counter.step(batch.total)
-        for reason in batch.refused:
+        of_kind = counts.setdefault(batch.kind, Counter())
+        for reason in batch.refused[: max(0, _MOST_NAMED - of_kind["refused"])]:
             say(line(reason))
+        of_kind.update(sums)
+        counter.step(batch.total)
     purge(store)
     for kind, sums in counts.items():
         if as_json:

@@ -70,9 +70,18 @@ def show_message(message: Message, full: bool = True) -> None:
 
 def trace_line(trace: TurnTrace, full: bool) -> str:
     """Return what a turn did and cost, in a line; cut on a terminal unless `full`."""
-    name = f"turn {trace.turn_number}" if trace.turn_number else "turn"
-    parts = [name, *turn_facts(trace)]
-    return _cut(", ".join(parts + [f"error: {error}" for error in trace.errors]), full)
+    cost = cost_of(trace)
+    tokens = counted(trace.total_tokens, "tokens")
+    parts = [
+        f"turn {trace.turn_number}" if trace.turn_number else "turn",
+        f"{trace.total_latency_ms:,} ms",
+        at_least(tokens, trace.total_tokens, unreported(trace)),
+        counted(len(trace.llm_calls), "model calls"),
+        counted(len(trace.tool_traces), "tools"),
+        *([] if cost is None else [at_least(f"{money(cost)} USD", 1, unpriced(trace))]),
+        *(f"error: {error}" for error in trace.errors),
+    ]
+    return _cut(", ".join(parts), full)
 
 
 def show_calls(trace: TurnTrace, full: bool) -> None:
@@ -103,19 +112,6 @@ def _show_given(full: bool, **values: Any) -> None:
     for name, value in values.items():
         if value is not None:
             show_value(name, value, "      ", full)
-
-
-def turn_facts(trace: TurnTrace) -> list[str]:
-    """Return how long a turn took, what it used, and what it cost where that is known."""
-    cost = cost_of(trace)
-    tokens = counted(trace.total_tokens, "tokens")
-    return [
-        f"{trace.total_latency_ms:,} ms",
-        at_least(tokens, trace.total_tokens, unreported(trace)),
-        counted(len(trace.llm_calls), "model calls"),
-        counted(len(trace.tool_traces), "tools"),
-        *([] if cost is None else [at_least(f"{money(cost)} USD", 1, unpriced(trace))]),
-    ]
 
 
 def show_value(name: str, value: Any, indent: str, full: bool = True) -> None:

@@ -49,7 +49,7 @@ class JSONDatabase(MemoryDatabase):
 
     def pending(self) -> list[str]:
         """Return what a write would create; nothing is changed."""
-        return [] if os.path.exists(self.path) else [f"create the file {self.path}"]
+        return [] if require_regular(self.path) else [f"create the file {self.path}"]
 
     def open(self) -> None:
         """Read the file.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from jazzmine.backends.postgres.schema import (
     ITEM_TABLES,
+    MAKE_VERSIONS,
     MESSAGE_TABLES,
     Component,
     function_files,
@@ -16,14 +17,17 @@ from jazzmine.backends.postgres.schema import (
 from jazzmine.backends.postgres.word_index import MAKE_TABLE
 from jazzmine.findings import Finding, failed, fine, warning
 
-CLOCK = "SELECT extract(epoch FROM clock_timestamp())::float8"
+CLOCK = """
+SELECT extract(epoch FROM clock_timestamp())::float8, current_setting('transaction_read_only')::bool
+"""
 
+# The names of indexes, keys and tables, and whether each is valid.
 INDEXES = """
-SELECT class.relname, index.indisvalid
-FROM pg_index AS index
-JOIN pg_class AS class ON class.oid = index.indexrelid
-JOIN pg_namespace AS schema ON schema.oid = class.relnamespace
-WHERE schema.nspname = %(schema)s
+SELECT relname, coalesce(indisvalid, true)
+FROM pg_class LEFT JOIN pg_index ON indexrelid = oid
+WHERE relnamespace = to_regnamespace('$schema')
+UNION ALL
+SELECT conname, true FROM pg_constraint WHERE connamespace = to_regnamespace('$schema')
 """
 
 # The most connections, those that ordinary roles cannot have, and the limits of role and database.
@@ -107,6 +111,14 @@ WITH numbers (name, field, number, sequence) AS (
 
 LAGGING = {MESSAGE_TABLES: _LAGGING_MESSAGES, ITEM_TABLES: _LAGGING_ITEMS}
 
+_TABLE = re.compile(r"^CREATE TABLE .*?\$schema\.(\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
+_KEY = re.compile(r"PRIMARY KEY|UNIQUE|REFERENCES .* CASCADE")
+# PostgreSQL's name of a key, by the first letter of its clause, and the clause of a table.
+_KEY_FORMS = {
+    "P": ("{0}_pkey", "{2} ({1})"),
+    "U": ("{0}_{1}_key", "{2} ({1})"),
+    "R": ("{0}_{1}_fkey", "FOREIGN KEY ({1}) {2}"),
+}
 _CREATED = re.compile(r"^CREATE INDEX (\w+) (ON .*?);", re.MULTILINE | re.DOTALL)
 _FUNCTION = re.compile(r"^CREATE OR REPLACE FUNCTION \$schema\.(\w+)\(", re.MULTILINE)
 _OLDEST = 120_000
@@ -140,13 +152,19 @@ def check_functions(
 def check_indexes(
     schema: str, component: Component, present: Iterable[tuple[str, bool]]
 ) -> Iterator[Finding]:
-    """Yield which indexes are missing or not valid (given by their names), or that none is."""
+    """Yield which keys are missing, which indexes are missing or not valid, or that none is."""
     is_valid = dict(present)
-    statements = [step.sql for step in migrations(component.folder)]
-    if component is MESSAGE_TABLES and "message_words_pkey" in is_valid:
-        statements.append(MAKE_TABLE)
+    sql = MAKE_VERSIONS.replace("$versions", component.versions)
+    sql += "\n".join(step.sql for step in migrations(component.folder))
+    if component is MESSAGE_TABLES and "message_words" in is_valid:
+        sql += MAKE_TABLE
     is_fine = True
-    for name, definition in _CREATED.findall("\n".join(statements)):
+    for name, create in _keys(sql):
+        if name not in is_valid:
+            is_fine = False
+            statement = create.replace("$schema", quoted(schema))
+            yield failed(f"the key {name} is missing: writes need it", statement)
+    for name, definition in _CREATED.findall(sql):
         create = f"CREATE INDEX CONCURRENTLY {name} {definition};"
         create = " ".join(create.replace("$schema", quoted(schema)).split())
         if name not in is_valid:
@@ -157,7 +175,18 @@ def check_indexes(
             drop = f"DROP INDEX CONCURRENTLY {quoted(schema)}.{name};"
             yield failed(f"the index {name} is not valid, and is not used", f"{drop} {create}")
     if is_fine:
-        yield fine("all indexes are there")
+        yield fine("all indexes and keys are there")
+
+
+def _keys(sql: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each key of the tables that statements make, and what adds the key."""
+    for table, columns in _TABLE.findall(sql):
+        for text in columns.split("\n"):
+            for clause in _KEY.findall(text):
+                name, added = (
+                    form.format(table, text.split()[0], clause) for form in _KEY_FORMS[clause[0]]
+                )
+                yield name, f"ALTER TABLE $schema.{table} ADD {added};"
 
 
 def check_pool(

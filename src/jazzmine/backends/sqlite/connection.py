@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sqlite3
 import sys
@@ -11,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
+from jazzmine.backends.sqlite.errors import may_not_write
 from jazzmine.backends.sqlite.functions import add_functions
 
 # The pages that a connection keeps: those of the indexes' upper levels, above all.
@@ -122,8 +122,7 @@ def create_file(path: str) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     if not os.access(path, os.W_OK):
         # The -wal and -shm files of a reader would keep those from writing who may.
-        why = "the right to write is missing, which reading needs, too"
-        raise PermissionError(errno.EACCES, why, path)
+        raise may_not_write(path)
 
 
 _registering = threading.RLock()  # a finalizer may make a connection meanwhile

@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 
+from jazzmine.backends.files import unwritable
 from jazzmine.errors import IntegrityError, LockTimeoutError, RecordTooLargeError, StoreClosedError
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
@@ -16,6 +17,8 @@ _CODES = {
     sqlite3.SQLITE_PERM: errno.EACCES,
     sqlite3.SQLITE_CANTOPEN: errno.EIO,
 }
+# Of a file that may not be written, or perhaps of another reason.
+_FORBIDDEN = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
 # Those that the module raises itself have no code.
 _TOO_LARGE = ("string longer than INT_MAX bytes", "BLOB longer than")
 
@@ -48,6 +51,12 @@ def lock_timeout(path: str, timeout: float) -> LockTimeoutError:
     )
 
 
+def may_not_write(path: str) -> PermissionError:
+    """Return the error for a file, one beside it or its folder that may not be written."""
+    why = "the right to write is missing, which reading needs, too"
+    return PermissionError(errno.EACCES, why, path)
+
+
 def translated(error: Exception, path: str) -> Exception:
     """Return the error to raise for one that the `sqlite3` module raised.
 
@@ -63,10 +72,12 @@ def translated(error: Exception, path: str) -> Exception:
         return RecordTooLargeError("SQLite takes less than 1 GB in one record")
     if not isinstance(error, sqlite3.Error) or isinstance(error, sqlite3.ProgrammingError):
         return error
+    if is_busy(error):
+        return LockTimeoutError(f"{path} is locked by another process; nothing was written")
+    if code in _FORBIDDEN and (forbidden := unwritable(path)):
+        return may_not_write(forbidden)
     if code in _CODES:
         number = _CODES[code]
-        if code == sqlite3.SQLITE_CANTOPEN and not os.access(os.path.dirname(path), os.W_OK):
-            number = errno.EACCES
         return OSError(number, f"{os.strerror(number)} ({text})", path)
     if isinstance(error, sqlite3.IntegrityError):  # of a constraint of the application
         return IntegrityError(f"{path}: {text}")
