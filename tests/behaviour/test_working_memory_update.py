@@ -219,12 +219,12 @@ async def test_a_store_may_have_working_memories_with_other_limits(
         await memory_store.save(WorkingMemory("saved", "user", "agent"))
 
         for conversation_id in ("c", "saved"):
-            for turn in range(1, 5):
+            for turn in range(4):
                 updated = await memory_store.begin_turn(
                     conversation_id, TurnCache(turn, is_continuation=False)
                 )
             read = await memory_store.get(conversation_id)
 
             assert type(read) is type(updated) is Brief
-            assert [topic.turn_number for topic in updated.topic_history] == [3, 4]
+            assert [topic.turn_number for topic in updated.topic_history] == [2, 3]
             assert updated.topic_count == 4

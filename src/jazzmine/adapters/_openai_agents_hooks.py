@@ -122,14 +122,12 @@ class JazzmineRunHooks(RunHooks[Any]):
 
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: object) -> None:
         """Note what a tool returned."""
-        call_id = getattr(context, "tool_call_id", "")
-        if not self._recorded.has_call(call_id):
+        key = getattr(context, "tool_call_id", "") or id(tool)
+        if not await self._recorded.is_known(key):
             # An agent as a tool, which has waited for an approval, and began in an earlier run.
             await self.on_tool_start(context, agent, tool)
         failed = isinstance(result, str) and _TOOL_FAILED.match(result)
-        self._recorded.end_tool_call(
-            call_id or id(tool), result, error=str(result) if failed else None
-        )
+        self._recorded.end_tool_call(key, result, error=str(result) if failed else None)
 
 
 def _model_of(agent: Any) -> tuple[str, str]:

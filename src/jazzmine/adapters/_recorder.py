@@ -183,7 +183,7 @@ class RunRecorder:
         texts = (text for text in map(shortened, said) if text and text[0] != "<")
         self._title = self._title or next(texts, "")
 
-    async def is_known(self, call_id: str) -> bool:
+    async def is_known(self, call_id: object) -> bool:
         """Return whether a call was asked for, or has begun, in this run or one shortly before."""
         if call_id in self._asked or call_id in self._begun:
             return True

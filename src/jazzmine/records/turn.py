@@ -52,7 +52,8 @@ class TurnCache(MemoryRecord):
     """The data of the current turn; the next turn replaces it.
 
     Attributes:
-        turn_number: the number of the turn, from 1; if it is 0, `begin_turn` numbers the turn.
+        turn_number: the number of the turn, from 1; `begin_turn` numbers the turn of a
+            `message_id`, if this is 0.
         enhanced_query: the user's text, rewritten so that it stands alone.
         intent: the aim of the user.
         sentiment_score: the mood of the text, from -1 to 1.

@@ -110,15 +110,17 @@ class WorkingMemory(FlowTransitions):
         expired; a cancellation cancels the flow in progress, also while it awaits a confirmation,
         and drops a confirmation that belongs to no flow.
 
-        A cache without a number has that of its message's turn, or the next one. A number below
-        that of the current turn, or that another message has, does not apply. The same turn again
-        replaces the turn's cache, and doubles nothing: the entities are those that were known
-        before the turn, merged with the cache's, and a topic that the turn has begun stays the
-        only one. Once a later turn has begun it changes nothing, also in a strict store.
+        A cache with a `message_id` and no number has the number of that message's turn, or the
+        next one. A number below that of the current turn, or that another message has, does not
+        apply. The same turn again replaces the turn's cache, and doubles nothing: the entities are
+        those that were known before the turn, merged with the cache's, and a topic that the turn
+        has begun stays the only one. Once a later turn has begun it changes nothing, also in a
+        strict store.
         """
         cache = checked_copy(turn_cache, TurnCache, "turn_cache")
         begun = self.turns_by_message.get(cache.message_id)
-        turn = begun or cache.turn_number or self.turn_number + 1
+        following = self.turn_number + 1 if cache.message_id else 0
+        turn = begun or cache.turn_number or following
         shifts, cancels = not cache.is_continuation, cache.is_cancellation
         if begun and turn < self.turn_number:
             logger.info("%r: turn %d was begun before", self.conversation_id, turn)
