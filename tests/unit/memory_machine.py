@@ -52,8 +52,9 @@ class Conversation(Checked):
     @rule(cache=caches)
     def begin_turn(self, cache: TurnCache) -> None:
         turn, question = self.memory.current_turn, self.memory.pending_confirmation
-        number = cache.turn_number or self.memory.turn_number + 1
-        number = self.turns.get(cache.message_id, number)
+        number = cache.turn_number
+        if cache.message_id:
+            number = self.turns.get(cache.message_id, number or self.memory.turn_number + 1)
         repeated = turn if turn is not None and turn.turn_number == number else None
         shifted = repeated is not None and self.topic_turn == number
         applies = number >= self.memory.turn_number and (
@@ -63,8 +64,7 @@ class Conversation(Checked):
         flow, ended = self.memory.active_flow, self.memory.flow_count
 
         self.turns.update({cache.message_id: number} if applies and cache.message_id else {})
-        unnamed = not (cache.message_id or cache.turn_number)
-        assert self.apply(lambda memory: memory.begin_turn(cache), counted=unnamed) is applies
+        assert self.apply(lambda memory: memory.begin_turn(cache)) is applies
         if not applies:
             return
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -24,6 +23,9 @@ from jazzmine.records.item_rows import (
     row_revision,
 )
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
+
+# How often a change is made again whose item somebody else has changed meanwhile.
+_MOST_ATTEMPTS = 100
 
 
 class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
@@ -50,10 +52,16 @@ class ScopedLongTermMemoryStore(View[LongTermMemoryStore], LongTermMemoryStore):
     def _apply(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
         """Make changes on condition that what is stored is what was found to be the user's."""
         given = [self._prepared(change) for change in changes]
-        while True:  # until the deadline of the call
+        attempts = 0
+        while True:
+            attempts += 1
             conditional = self._conditional(given)
-            with suppress(ConflictError):  # somebody was quicker: it is looked at again
+            try:
                 made = iter(self._store._apply([one for one in conditional if one]))
+            except ConflictError:  # somebody was quicker: it is looked at again
+                if attempts == _MOST_ATTEMPTS:
+                    raise
+            else:
                 return [next(made) if one else False for one in conditional]
 
     def _conditional(self, given: Sequence[_Prepared]) -> list[PutItem | DeleteItem | None]:
