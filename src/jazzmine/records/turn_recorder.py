@@ -243,11 +243,14 @@ class TurnRecorder:
         with self._lock:
             models = [call.record for call in self._model_calls if call.has_ended]
             tools = [call.record for call in self._tool_calls if call.has_ended]
-            for limit in (None, *_LIMITS):
-                with suppress(ValidationError):  # something was put into a record in place
-                    trace = self._build_trace(message_id, models, tools, limit)
-                    if len(trace.model_dump_json()) <= _MAX_RECORD:
-                        break
+            with suppress(ValidationError):  # something was put into a record in place
+                trace = self._build_trace(message_id, models, tools, None)
+                if len(trace.model_dump_json()) <= _MAX_RECORD:
+                    return trace
+            for limit in _LIMITS:
+                trace = self._build_trace(message_id, models, tools, limit)
+                if len(trace.model_dump_json()) <= _MAX_RECORD:
+                    break
             return trace
 
     def _build_trace(
