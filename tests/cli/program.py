@@ -121,3 +121,18 @@ def all_records(url: str) -> dict[str, list[Any]]:
             kind: [record for _, batch in iter_records(store, [kind], 2) for record in batch]
             for kind in _KINDS
         }
+
+
+def diagnosed(*arguments: str) -> tuple[int, list[dict[str, str]]]:
+    """Return the exit status of `doctor`, and what it found wrong."""
+    ran = run("doctor", "--json", *arguments)
+    found = [one for one in objects(ran.output) if one["level"] != "ok"]
+    assert all(one["cure"] for one in found)
+    return ran.status, found
+
+
+def one_found(*arguments: str) -> tuple[int, dict[str, str]]:
+    """Return the exit status of `doctor`, and the one thing that it found wrong."""
+    status, found = diagnosed(*arguments)
+    assert len(found) == 1, found
+    return status, found[0]
