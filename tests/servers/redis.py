@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import atexit
 import os
+import random
 import shutil
 import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,15 +71,15 @@ def eventually(holds: Callable[[], Any], seconds: float = 20.0) -> Any:
 
 
 def free_port() -> int:
-    """Return a port whose cluster bus (10,000 above) is free as well."""
+    """Return a port whose cluster bus (10,000 above) is free as well.
+
+    Both are below those that systems take for connections, which may come before the server starts.
+    """
     while True:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-            try:
-                other.bind(("127.0.0.1", port + 10_000))
-            except (OSError, OverflowError):
-                continue
+        port = random.randrange(11_000, 22_000)
+        with suppress(OSError), socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", port))
+            other.bind(("127.0.0.1", port + 10_000))
             return port
 
 
