@@ -95,9 +95,13 @@ class JazzmineSession:
         if limit is None:
             stored = await self._store.get_messages_by_conversation_id(self.session_id)
             return _whole(stored)
-        # Some more, since reasoning that the limit cuts off takes along what follows it.
+        # One more, since reasoning that the limit cuts off takes along what follows it.
         count = max(limit, 0)
-        newest = await newest_shown(self._store, self.session_id, count + _LONGEST_ANSWER)
+        newest = await newest_shown(self._store, self.session_id, count + 1)
+        around = [part_of(_item(message))[0] for message in newest[:2]]
+        if len(newest) > count and set(around) <= {"call", "said"}:
+            # It may be before them, in the same answer of the model.
+            newest = await newest_shown(self._store, self.session_id, count + _LONGEST_ANSWER)
         return _whole(newest, hidden=max(len(newest) - count, 0))
 
     async def add_items(self, items: Sequence[TResponseInputItem]) -> None:
