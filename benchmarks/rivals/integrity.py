@@ -122,13 +122,17 @@ def clock_ahead(
     workers[0].call("set_clock", ahead=ahead)
     with opened(workers, place.address):
         workers[0].call("create", session="turns", user="ada", title="")
-        wanted = [str(number) for number in range(messages)]
-        for number, id in enumerate(wanted):
-            worker = workers[number % 2]
-            worker.call("add", session="turns", user="ada", messages=[said(id)])
+        kept = set()
+        for number in range(messages):
+            given = {"session": "turns", "user": "ada", "messages": [said(str(number))]}
+            if not workers[number % 2].call("try_add", **given):
+                kept.add(str(number))
         stored = _ids(workers[1], "turns")
-    missing = len(set(wanted) - set(stored))
-    return {"out of order": _inversions(stored), "lost": missing}
+    return {
+        "refused": messages - len(kept),
+        "out of order": _inversions(stored),
+        "lost": len(kept - set(stored)),
+    }
 
 
 def erased(worker: Worker, place: Place) -> Figures:

@@ -15,6 +15,7 @@ _INTEGRITY = {
     "seconds": ("at once", "seconds", ".1f"),
     "in part": ("killed", "in part", ",.0f"),
     "doubled": ("dropped", "doubled", ",.0f"),
+    "clock ahead: refused": ("ahead", "refused", ",.0f"),
     "clock ahead: out of order": ("ahead", "out of order", ",.0f"),
     "clock ahead: lost": ("ahead", "lost", ",.0f"),
     "rows with an erased name": ("erased", "left", ",.0f"),

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from langgraph.checkpoint.base import empty_checkpoint
 
 from jazzmine import ConflictError
 from jazzmine.adapters.langgraph import JazzmineSaver, JazzmineStore
@@ -87,6 +88,20 @@ def test_a_run_that_was_deleted_makes_no_other_stale(items: LongTermMemoryStore)
         assert [text for text in texts(agent(saver), settings()) if text in ("two", "three")] == [
             "three"
         ]
+
+
+def test_a_machine_whose_clock_is_behind_is_refused_until_it_is_not(
+    items: LongTermMemoryStore,
+) -> None:
+    saver = JazzmineSaver(items, refuse_stale=True)
+    first = {**empty_checkpoint(), "id": "1f2"}
+    newest = saver.put(settings(), first, {}, {})  # type: ignore[arg-type]
+
+    with pytest.raises(ConflictError, match="clock of this machine is behind"):
+        saver.put(newest, {**first, "id": "1f1"}, {}, {})  # type: ignore[arg-type]
+
+    newest = saver.put(newest, {**first, "id": "1f3"}, {}, {})  # type: ignore[arg-type]
+    assert newest["configurable"]["checkpoint_id"] == "1f3"
 
 
 @pytest.mark.parametrize("missing", [None, False, ""])

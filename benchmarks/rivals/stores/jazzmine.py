@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.rivals.store import EVERYTHING, Said, Store
 
 
@@ -33,7 +35,7 @@ class Jazzmine(Store):
                     user_id=user,
                     role=MessageRole(message["role"]),
                     original_content=message["text"],
-                    metadata={"call": message["call"]} if message["call"] else {},
+                    metadata=_metadata(message),
                 )
                 for message in messages
             ],
@@ -49,7 +51,8 @@ class Jazzmine(Store):
                 "id": message.id,
                 "role": message.role.value,
                 "text": message.original_content,
-                "call": message.metadata.get("call", ""),
+                "call": message.metadata.get("tool_call_id")
+                or message.metadata.get("tool_calls", [{"id": ""}])[0]["id"],
             }
             for message in stored
         ]
@@ -59,3 +62,12 @@ class Jazzmine(Store):
 
     async def close(self) -> None:
         await self._store.close()
+
+
+def _metadata(message: Said) -> dict[str, Any]:
+    """Return how the guides name a call, and the result that belongs to it."""
+    if not message["call"]:
+        return {}
+    if message["role"] == "tool":
+        return {"tool_call_id": message["call"]}
+    return {"tool_calls": [{"id": message["call"]}]}

@@ -331,6 +331,12 @@ class Storage:
         self, item: MemoryItem, parent: str | None, child: str, changes: list[PutItem]
     ) -> None:
         """Store a checkpoint with a mark that its parent has a child, if no other has put one."""
+        if parent is not None and child < parent:
+            # Runs go on from the checkpoint whose id is the last one: none would see this one.
+            raise ConflictError(
+                f"the clock of this machine is behind that of the one which has stored {parent!r}:"
+                " run it again"
+            )
         # It is read and deleted as a task's writes are, and has none.
         mark = MemoryItem(
             namespace=item.namespace,
